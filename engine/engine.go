@@ -113,7 +113,7 @@ func (e *Engine) setProject(p *Project) error {
 		return err
 	}
 	m.Tables = append(m.Tables, p.foreign.table()...)
-	m.foreign = p.foreign.values
+	m.foreign, m.Limits = p.foreign.values, p.config.ModelLimits()
 	p.problems = append(p.problems, problems...)
 	p.problems = append(p.problems, p.foreign.choose(m)...)
 	e.mu.Lock()
@@ -287,7 +287,8 @@ func (p *Project) localContext(dir string, git *permission.Git, box *sandbox.San
 	return permission.PathContext{
 		Dir: dir, Roots: p.Roots(), Home: p.home,
 		Own: p.options.Env.OwnDirs(), Protected: p.config.Settings.Permissions.ProtectedPaths,
-		GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
+		Borders: p.config.Borders(),
+		GitEnv:  git != nil, Git: git, Untrusted: !p.trust.Trusted(),
 		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },
 	}
 }

@@ -86,6 +86,7 @@ func (f *Foreign) read() {
 		}
 	}
 	f.models = given.Models
+	defer f.readEnvironment()
 	if len(given.Env) == 0 {
 		return
 	}
@@ -259,6 +260,9 @@ func (m *Models) hasKey(name string) error {
 func (m *Models) getenv(name string) string {
 	if v := m.Env.Get(name); v != "" {
 		return v
+	}
+	if other := otherNames[name]; other != "" && m.Env.Get(other) != "" {
+		return m.Env.Get(other)
 	}
 	return m.foreign[name]
 }

@@ -119,7 +119,10 @@ func (e *Engine) userEnviron(p *Project, set []string) func(environ []string) []
 
 // policy returns the policy whose environment commands get.
 func (u *userHooks) policy() (sandbox.Policy, error) {
-	u.policyOnce.Do(func() { u.found, u.err = u.project.SandboxPolicy(u.project.dir) })
+	u.policyOnce.Do(func() {
+		u.found, u.err = u.project.SandboxPolicy(u.project.dir)
+		u.found.NoEnv = nil // it is about commands in the sandbox
+	})
 	return u.found, u.err
 }
 

@@ -231,7 +231,7 @@ func (m *Models) KeyProblems() (problems []knack.Problem) {
 func (m *Models) TryKey(ctx context.Context, provider, key string) error {
 	p, e, format := m.provider(provider)
 	var err error
-	if e.Client, err = Client(cmp.Or(p.Proxy, m.Proxy)); err != nil {
+	if e.Client, err = m.client(cmp.Or(p.Proxy, m.Proxy)); err != nil {
 		return err
 	}
 	e.Key = strings.TrimSpace(key)

@@ -63,7 +63,7 @@ func (m *Models) List(ctx context.Context, provider string, refresh bool) (all [
 func (m *Models) ask(ctx context.Context, table models.Table, p models.Provider) ([]string, error) {
 	e, format := table.Endpoint(p, "", m.getenv)
 	var err error
-	if e.Client, err = Client(m.proxy(p, e.BaseURL)); err != nil {
+	if e.Client, err = m.client(m.proxy(p, e.BaseURL)); err != nil {
 		return nil, err
 	}
 	if err := m.authorize(ctx, &e, p, OpenKeys(m.Env)); err != nil {

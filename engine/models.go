@@ -44,6 +44,9 @@ type Models struct {
 	// provider's list. nil: no warning.
 	Warn func(message string)
 
+	// Limits are what the settings say about which models may be used, and how hard they think.
+	Limits config.ModelLimits
+
 	foreign map[string]string // variables of another program's settings
 
 	mu    sync.Mutex
@@ -149,8 +152,15 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	if n.current != "" && model == name && !strings.Contains(name, "/") && !table.Has(p, model) {
 		return nil, &models.Unknown{Name: name, Near: table.NearOf(p, name)}
 	}
+	byDefault := n.current == "" && (n.name == "" || n.name == "default")
+	if err := m.refused(p.Name+"/"+model, byDefault); err != nil && model != "" {
+		if byDefault {
+			return m.instead(ctx, err)
+		}
+		return nil, err
+	}
 	e, format := table.Endpoint(p, model, m.getenv)
-	e.Client, err = Client(m.proxy(p, e.BaseURL))
+	e.Client, err = m.client(m.proxy(p, e.BaseURL))
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +181,9 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 			}
 			return nil, &Error{Err: fmt.Errorf("%s: the list of its models: %w", p.Name, err), Hint: hint}
 		}
+		if err := m.refused(p.Name+"/"+list[0], byDefault); err != nil {
+			return nil, err
+		}
 		asked := e
 		e, format = table.Endpoint(p, list[0], m.getenv)
 		e.Key, e.Bearer, e.Client = asked.Key, asked.Bearer, asked.Client
@@ -182,14 +195,17 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	e.Limit = m.answerLimit()
 	switch format {
 	case models.Messages:
+		if p.Name == "anthropic" {
+			m.addHeaders(&e)
+		}
 		m.askForBetas(&e)
-		return anthropic.New(e), nil
+		return m.capModel(anthropic.New(e)), nil
 	case models.Responses:
-		return openai.Responses(e), nil
+		return m.capModel(openai.Responses(e)), nil
 	case models.Gemini:
-		return google.New(e), nil
+		return m.capModel(google.New(e)), nil
 	}
-	return openai.Chat(e), nil
+	return m.capModel(openai.Chat(e)), nil
 }
 
 // taskBudgets is the beta of budgets for a task.

@@ -73,6 +73,8 @@ const (
 	AskerPlan    Asker = "plan"    // the model's plan needs approval; Text is the plan
 	AskerCommand Asker = "command" // a slash command
 	AskerTrust   Asker = "trust"   // files of a project need trust
+	// AskerSettings asks whether to go on without restrictions of the settings that cannot be read.
+	AskerSettings Asker = "settings"
 )
 
 // Server returns the name of the MCP server that asks; ok is false if it is none.

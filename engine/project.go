@@ -127,6 +127,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
 		Tools: func() []string { return p.known().names() }, Policy: o.Policy, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(), PiHome: env.piDir(),
+		Home: p.home,
 	}
 	if !p.hasLayer("user") {
 		settings.ConfigHome, settings.ClaudeHome, settings.PiHome = "", "", ""
@@ -258,12 +259,18 @@ func (p *Project) findSources(ctx context.Context) {
 		}
 		return knack.Untrusted
 	}
+	if p.config.OnlyPlugins("skills") {
+		s.NoUser, s.NoProject, s.Skills, s.AddDirs = true, true, nil, nil
+	}
 	p.bundled = bundled.New(env.StateHome(), p.Version())
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
 	p.bundled.Off = p.plugins.switchedOff()
 	bundled := bundledSkills{p}
 	p.bundled.Found, p.bundled.Before = bundled.gateOpen, bundled.prepended()
-	s.Bundled, s.Plugins = []knack.Source{p.bundled}, p.plugins.sources()
+	s.Plugins = p.plugins.sources()
+	if _, off := p.config.HeldBy("disableBundledSkills"); !off {
+		s.Bundled = []knack.Source{p.bundled}
+	}
 	p.sourceOptions = s
 	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources, []knack.Source{installedNames{p}})
 }
@@ -290,7 +297,14 @@ func (p *Project) findTemplates() {
 	p.texts.Managed = sources.ManagedDirs(runtime.GOOS)
 	var bad, more []knack.Problem
 	p.templates, bad = instructions.Templates(p.texts)
-	p.agents, more = instructions.Agents(p.texts, o.Agents)
+	if p.config.OnlyPlugins("skills") {
+		p.templates = nil
+	}
+	texts := p.texts
+	if p.config.OnlyPlugins("agents") {
+		texts.Dir, texts.Root, texts.Home, texts.ConfigHome, texts.ClaudeHome = "", "", "", "", ""
+	}
+	p.agents, more = instructions.Agents(texts, o.Agents)
 	plugins, worse := p.plugins.agents()
 	p.agents = slices.Concat(p.agents, plugins, agent.BuiltIn(), o.BuiltIn)
 	p.problems = slices.Concat(p.problems, bad, more, worse)

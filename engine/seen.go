@@ -239,6 +239,9 @@ func (r *Reads) secretFiles(paths []string) (found []string) {
 		if rest, ok := strings.CutPrefix(path, "~/"); ok {
 			path = filepath.Join(place.Home, rest)
 		}
+		if config := filepath.Join(path, ".git", "config"); filepath.IsAbs(path) && secret(config) {
+			found = append(found, config) // of a repository that a command reads, such as git -C PATH remote -v
+		}
 		if !filepath.IsAbs(path) || !secret(path) {
 			continue
 		}
@@ -251,7 +254,7 @@ func (r *Reads) secretFiles(paths []string) (found []string) {
 }
 
 // filesIn returns the regular files below a directory for which want is true, and looks at no more than some; none if
-// it is no directory.
+// it is no directory. Of what is in a repository's .git, it looks at the configuration alone.
 func filesIn(dir string, most int, want func(path string) bool) (found []string) {
 	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if most--; most < 0 {
@@ -260,6 +263,9 @@ func filesIn(dir string, most int, want func(path string) bool) (found []string)
 		switch {
 		case err != nil:
 		case e.IsDir() && path != dir && (e.Name() == ".git" || e.Name() == "node_modules"):
+			if config := filepath.Join(path, "config"); e.Name() == ".git" && want(config) {
+				found = append(found, config)
+			}
 			return fs.SkipDir
 		case e.Type().IsRegular() && path != dir && want(path):
 			found = append(found, path)
@@ -316,36 +322,24 @@ func (r *Reads) registerUnopened() {
 	if !local {
 		return
 	}
-	env := r.hidesNothing() || inRepository(ws.Dir())
+	env := r.hidesNothing() || topOf(ws.Dir()) != ""
 	secret := permission.PathContext{}.SecretFunc() // not what is below the home directory, such as checkpoints
 	// Not every file that the rules for secrets name has a key: id_map.go does not.
 	want := func(path string) bool {
 		name := filepath.Base(path)
 		return secret(path) && (env || !namesKeys(path)) && !(strings.HasPrefix(name, "id_") && filepath.Ext(name) != "")
 	}
-	paths := filesIn(ws.Dir(), maxWalked, want)
-	if config := filepath.Join(ws.Dir(), ".git", "config"); secret(config) {
-		paths = append(paths, config)
+	paths := gitConfigs(ws.Dir(), r.session.engine.Project().Env().Environ())
+	if at := r.session.place.now(); at != nil {
+		paths = append(paths, gitConfigs(at.ws.Dir(), r.session.engine.Project().Env().Environ())...)
 	}
-	for _, path := range paths {
+	for _, path := range append(paths, filesIn(ws.Dir(), maxWalked, want)...) {
 		r.register(path, 2)
 	}
 }
 
 // namesKeys reports whether a file is for passing keys to programs, by its name.
 func namesKeys(path string) bool { return permission.KeyFile(filepath.Base(path)) }
-
-// inRepository reports whether a directory is in a work tree of git.
-func inRepository(dir string) bool {
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return true
-		}
-		if dir == filepath.Dir(dir) {
-			return false
-		}
-	}
-}
 
 // hidesSecrets reports whether a sandbox that is not complete hides the secrets of a project: that of macOS does.
 func hidesSecrets(r sandbox.Report) bool { return r.Backend == "sandbox-exec" }

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -234,5 +235,61 @@ func TestAfterCompaction(t *testing.T) {
 	}
 	if said := run(t, s, "go on"); !strings.Contains(said, "read from a secret") || !strings.Contains(said, "may have read from the web") {
 		t.Error(said)
+	}
+}
+
+// TestGitCredentials: an address with a token that git's configuration has is known to the guard of URLs, whichever file
+// it is in: git prints it in many ways.
+func TestGitCredentials(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are those of sh")
+	}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git here")
+	}
+	const key = "zq9-4fK2mPw7Lx0Rt"
+	for name, c := range map[string]struct{ file, line string }{
+		"the repository":     {".git/config", "git remote -v"},
+		"of the user":        {"~/.gitconfig", "git remote get-url up"},
+		"included":           {"~/more", "git config -l"},
+		"another repository": {"sub/.git/config", "cd sub && git ls-remote --get-url up"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newFixture(t, "sub/a", "a", "show.sh", c.line+"\n")
+			for _, dir := range []string{p.dir, filepath.Join(p.dir, "sub")} {
+				if out, err := exec.Command("git", "-C", dir, "init", "-q", "--template=").CombinedOutput(); err != nil {
+					t.Fatalf("%v %s", err, out)
+				}
+			}
+			file := filepath.Join(p.dir, c.file)
+			if rest, ok := strings.CutPrefix(c.file, "~/"); ok {
+				file = filepath.Join(p.home, rest)
+			}
+			for name, text := range map[string]string{
+				filepath.Join(p.dir, ".git", "config"): "[include]\n\tpath = " + filepath.Join(p.home, "more") + "\n",
+				file:                                   "[remote \"up\"]\n\turl = https://x:" + key + "@github.com/a/b.git\n",
+			} {
+				f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = f.WriteString(text)
+				if err := errors.Join(err, f.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m := llmtest.New(llmtest.Use("bash", map[string]any{"command": "sh show.sh"}),
+				llmtest.Use("web_fetch", map[string]any{"url": "https://127.0.0.1/?k=" + key}), llmtest.Reply("done"))
+			o := p.options(m)
+			o.Trust = true
+			o.Values["permissions.allow"] = []string{"Bash", "WebFetch"}
+			_, s := p.open(t, o, nil, engine.SessionOptions{})
+			run(t, s, "go on")
+			requests := m.Requests()
+			data, err := json.Marshal(requests[len(requests)-1].Messages)
+			if err != nil || !strings.Contains(string(data), "this session read from a secret") {
+				t.Errorf("the URL was not asked about: %s %v", data, err)
+			}
+		})
 	}
 }

@@ -119,6 +119,9 @@ func (e *Engine) Start(ctx context.Context, person Person, o SessionOptions) (*S
 	if err := e.Unread.check(e.Unread.Problems()); err != nil {
 		return nil, err
 	}
+	if _, ok := e.Project().config.HeldBy("permissions.denyInsteadOfPrompting"); ok {
+		person = nil
+	}
 	log, err := e.openLog(o)
 	if err != nil {
 		return nil, err

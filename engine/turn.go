@@ -131,6 +131,9 @@ func (t *Turn) newAgent() *agent.Agent {
 			return nil, errors.New("there is no model")
 		}
 		m, err := s.engine.Models().Named(context.Background(), name, a.Model.Info().ID)
+		if name == "fast" && errors.Is(err, errModelRefused) {
+			m, err = a.Model, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -216,7 +219,10 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 // newGate makes the session's gate, with the answers given so far.
 func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	o := s.engine.gateOptions(p)
-	o.Mode, o.Keeper, o.Audit = p.config.Settings.Permissions.DefaultMode, p.trust, gateAudit(s, p, s.log)
+	o.Mode, o.Audit = p.config.Settings.Permissions.DefaultMode, gateAudit(s, p, s.log)
+	if !o.OnlyManaged {
+		o.Keeper = p.trust
+	}
 	if s.person != nil {
 		o.Approver = gate.ApproverFunc(s.approve)
 	}
@@ -226,8 +232,8 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 // gateOptions returns what the settings of a project say about permissions.
 func (e *Engine) gateOptions(p *Project) gate.Options {
 	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p),
-		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools),
-		Denied:  func() []permission.Rule { return e.Project().config.Rules.Deny }}
+		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools), OnlyManaged: p.config.OnlyManagedRules(),
+		Denied: func() []permission.Rule { return e.Project().config.Rules.Deny }}
 }
 
 // gateAudit returns the Audit of a gate, which also registers what allowed calls may read, and tells the parts.
@@ -259,7 +265,8 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 // review returns what is known about the call of a skill, see [agent.Policy].
 func (t *Turn) review(c agent.SkillCall) agent.Review {
 	k := c.Skill
-	facts := gate.SkillFacts{Foreign: isForeign(k.Origin.Kind), Dir: k.Dir, Limits: t.limits(k.Name, c.Asks.Sandbox)}
+	facts := gate.SkillFacts{Foreign: isForeign(k.Origin.Kind),
+		Vouched: k.Origin.Kind == knack.Managed || k.Origin.Kind == knack.Bundled, Dir: k.Dir, Limits: t.limits(k.Name, c.Asks.Sandbox)}
 	if isProjects(k) {
 		facts.Approved = trustOf(t.project, k.Dir).CheckIn(k.Dir)
 	}

@@ -14,6 +14,7 @@ import (
 // Unread are the restrictions in settings that cannot be read, or that Knack cannot hold. A session starts only after
 // somebody agreed to go on without them. It is safe for concurrent use.
 type Unread struct {
+	asking sync.Mutex // held while somebody is asked; taken before mu
 	mu     sync.Mutex
 	found  []knack.Problem
 	agreed map[string]bool
@@ -53,6 +54,8 @@ func (u *Unread) check(found []knack.Problem) error {
 // Ask asks who whether to go on without these restrictions, unless that was answered. On no, it returns the error with
 // which [Engine.Start] would fail.
 func (u *Unread) Ask(ctx context.Context, who Person) error {
+	u.asking.Lock()
+	defer u.asking.Unlock()
 	found := u.Problems()
 	stop := u.check(found)
 	if stop == nil {
@@ -62,7 +65,7 @@ func (u *Unread) Ask(ctx context.Context, who Person) error {
 	for _, x := range found {
 		lines = append(lines, plain.Line(x.String()))
 	}
-	a, err := who.Ask(ctx, Question{Title: "Go on without restrictions in the settings?", Asker: AskerTrust,
+	a, err := who.Ask(ctx, Question{Title: "Go on without restrictions in the settings?", Asker: AskerSettings,
 		Text: strings.Join(lines, "\n"), Options: []Option{
 			{ID: OptionNo, Label: "stop", Help: "correct the file first"},
 			{ID: OptionYes, Label: "go on without them", Help: "in this session; these files allow nothing", Allow: true},

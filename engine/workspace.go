@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -14,7 +15,9 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // OpenWorkspace opens a place where tools act, named as in Options.Workspace; "": the directory dir.
@@ -73,6 +76,10 @@ func (p *Project) configureLocal(local *workspace.Local) *permission.Git {
 	for _, path := range slices.Concat(p.sourceOptions.Skills, p.sourceOptions.AddDirs) {
 		named = append(named, realPath(path))
 	}
+	_, open := hiddenFromCommands(p.config, p.options.Env, p.dir, p.home, p.Roots())
+	for _, path := range open {
+		named = append(named, realPath(path))
+	}
 	local.BeforeSpawn = func(c *workspace.Command) error {
 		c.Allow.Read = append(c.Allow.Read, named...)
 		overrides, _ := git.Env(nil) // for the repositories as they are now
@@ -89,6 +96,27 @@ func (p *Project) configureLocal(local *workspace.Local) *permission.Git {
 		return nil
 	}
 	return git
+}
+
+// hiddenFromCommands returns the directories that restrictions hide from commands in the sandbox, and what is open below
+// them. If file tools read nothing outside the workspace, that is the home directory, without programs and caches in it.
+func hiddenFromCommands(c *config.Config, env Env, dir, home string, roots []string) (paths, open []string) {
+	paths, open = c.Hidden()
+	if !c.Borders().Reads || home == "" || subpath.Contains(realPath(dir), realPath(home)) {
+		return paths, open
+	}
+	within := slices.Concat([]string{dir}, roots, filepath.SplitList(env.Get("PATH")))
+	if policy, err := defaultPolicy(dir, env); err == nil {
+		for _, c := range policy.Caches {
+			within = append(within, c.Path)
+		}
+	}
+	for _, dir := range within {
+		if dir != home && subpath.Contains(home, dir) {
+			open = append(open, dir)
+		}
+	}
+	return append(paths, home), open
 }
 
 // addSandbox sets up the environment and the sandbox of commands on this machine.
@@ -169,6 +197,9 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 		policy.Env = append(policy.Env, k)
 	}
 	policy.Env = append(policy.Env, permission.GitVariables()...)
+	hidden, _ := hiddenFromCommands(p.config, p.options.Env, p.dir, p.home, p.Roots())
+	policy.Secrets = append(policy.Secrets, hidden...)
+	policy.NoHosts, policy.NoEnv = p.config.DeniedHosts(), p.config.HiddenVariables()
 	if state := p.options.Env; state.StateDir() != "" {
 		policy.State = state.StateFile("sandbox")
 		policy.Secrets = append(policy.Secrets, state.StateFile("checkpoints")) // also of .env files, and other projects

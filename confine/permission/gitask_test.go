@@ -3,13 +3,16 @@ package permission_test
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/knack-agent/knack/confine/permission"
@@ -21,6 +24,31 @@ type gitFixture struct {
 	top, repo, fired, evil string
 	env                    []string
 }
+
+// firstCommit returns the git directory of a repository with one commit, of the file a.txt. It is made once, with the
+// configuration of the first ground.
+var firstCommit = sync.OnceValues(func() (fs.FS, error) {
+	dir, err := os.MkdirTemp("", "knack-git")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	c := exec.Command("sh", "-c", "echo x > a.txt && git init -q && git add a.txt && git commit -qm one")
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	all, root := fstest.MapFS{}, os.DirFS(filepath.Join(dir, ".git"))
+	return all, fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			all[name] = &fstest.MapFile{Mode: fs.ModeDir | 0o755}
+			return err
+		}
+		data, err := fs.ReadFile(root, name)
+		all[name] = &fstest.MapFile{Mode: 0o644, Data: data}
+		return err
+	})
+})
 
 func newGitGround(t *testing.T) *gitFixture {
 	for _, p := range []string{"git", "sh"} {
@@ -49,10 +77,13 @@ func newGitGround(t *testing.T) *gitFixture {
 	}
 	g.write("home/.gitconfig", "[user]\n\tname = n\n\temail = a@b\n[protocol \"file\"]\n\tallow = "+
 		"always\n[init]\n\tdefaultBranch = main\n\ttemplateDir =\n[maintenance]\n\tauto = false\n")
-	g.write("repo/a.txt", "x\n")
-	g.git("repo", "init", "-q")
-	g.git("repo", "add", "a.txt")
-	g.git("repo", "commit", "-qm", "one")
+	one, err := firstCommit()
+	if err = errors.Join(err, os.Mkdir(g.repo, 0o700)); err == nil {
+		err = os.CopyFS(filepath.Join(g.repo, ".git"), one)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	g.write("repo/.gitattributes", "*.txt diff=evil filter=evil\n")
 	g.write("repo/a.txt", "x\ny\n")
 	return g

@@ -15,7 +15,12 @@ import (
 
 // path judges a file that a tool names.
 func (j *judge) path(s Subject) {
-	j.file(s, j.paths.name(s.Text, j.paths.Dir), nil, false)
+	n := j.paths.name(s.Text, j.paths.Dir)
+	if rule := j.paths.border(s.Kind, n); rule != "" {
+		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Origin: Managed, Reason: ReasonOutside}, "")
+		return
+	}
+	j.file(s, n, nil, false)
 }
 
 // file judges a file by its names. allowed is the verdict of the command that names the file; nil
@@ -35,6 +40,10 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 	}
 	if r := j.readRule(j.rules.Deny, s, n); r != nil {
 		add(judgedBy(s, Deny, r), "")
+		return
+	}
+	if rule := p.border(s.Kind, n); rule != "" && s.Kind == KindRead && n.target() != "/dev/null" {
+		add(Judged{Subject: s, Verdict: Ask, Rule: rule, Origin: Managed, Reason: ReasonOutside}, "")
 		return
 	}
 	if j.mode == Plan && s.Kind == KindEdit { // before the ask rules: plan mode never asks to write

@@ -176,6 +176,9 @@ type PathContext struct {
 	// Protected are names that are protected in addition to those of [ProtectedPaths] and of [Git.Named].
 	Protected []string
 
+	// Borders closes what is outside the workspace.
+	Borders Borders
+
 	// GitEnv means that commands run with the environment of [Git.Env]. Without it every git command
 	// needs a rule or approval.
 	GitEnv bool

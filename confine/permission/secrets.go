@@ -212,6 +212,10 @@ func holdsKey(file string) bool {
 	return told().Match(data)
 }
 
+// HoldsKey reports whether a file of configuration of this machine holds a key, a password or an address with one. One
+// that cannot be read does, except if it is missing or no file.
+func HoldsKey(file string) bool { return holdsKey(file) }
+
 // secret returns the pattern of secrets that matches a path; "" if none does.
 func (p *PathContext) secret(n pathNames) string {
 	var homes []string

@@ -89,7 +89,7 @@ func (n *protectedFiles) isOlder(path string) bool {
 
 // moveLayout renames what makes a directory that was there before a repository, as far as it is new.
 func (n *protectedFiles) moveLayout(b newBare, names []string) string {
-	var moved []string
+	var moved, made []string // made: what the command made, moved or removed
 	for _, name := range gitLayout {
 		path := b.dir + "/" + name
 		if !slices.Contains(names, name) || slices.Contains(b.had, name) || !b.were && n.isOlder(path) {
@@ -97,18 +97,23 @@ func (n *protectedFiles) moveLayout(b newBare, names []string) string {
 		}
 		if id, ok := identify(path); ok {
 			m := n.aside(path, id)
-			if m.to == "" {
+			if m.to == "" && !m.gone {
 				return m.note
 			}
-			moved = append(moved, name)
+			if made = append(made, name); !m.gone {
+				moved = append(moved, name)
+			}
 		}
 	}
-	if len(moved) == 0 {
+	if len(made) == 0 {
 		return fmt.Sprintf("%s has become a repository of git: look at it before you use git there", b.dir)
 	}
+	now := "these are removed, since there were only directories in them"
+	if len(moved) > 0 {
+		now = plain.List(moved, 8) + " have the ending .refused-1 or higher now, directories without files are removed"
+	}
 	return fmt.Sprintf("%s (%s) did not exist before and made %s a repository of git, whose configuration other programs "+
-		"obey: these names have the ending .refused-1 or higher now; the rule that allows it: %s", filepath.Join(b.dir, moved[0]),
-		plain.List(moved, 8), b.dir, editRule(b.dir))
+		"obey: %s; the rule that allows it: %s", filepath.Join(b.dir, made[0]), plain.List(made, 8), b.dir, now, editRule(b.dir))
 }
 
 // disarmMoved disarms the repositories in a directory that was moved aside: its place has another name, but git works

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -85,6 +86,32 @@ func removeFound(root, path string, dev, ino uint64) {
 	}
 	for dir := filepath.Dir(path); dir != root && removeEmpty(root, dir); dir = filepath.Dir(dir) {
 	}
+}
+
+// removeDirs removes a directory that still is the one that was found if there is nothing in it but a few directories.
+func removeDirs(root, dir string, found fileID) bool {
+	all := []string{dir}
+	for i := 0; i < len(all); i++ {
+		entries, err := os.ReadDir(all[i])
+		if err != nil || len(all)+len(entries) > 64 {
+			return false
+		}
+		for _, e := range entries {
+			if !e.IsDir() {
+				return false
+			}
+			all = append(all, filepath.Join(all[i], e.Name()))
+		}
+	}
+	for _, below := range slices.Backward(all[1:]) {
+		removeEmpty(root, below)
+	}
+	p, err := openPlace(root, dir)
+	if err != nil {
+		return false
+	}
+	defer p.close()
+	return p.is(found.dev, found.ino) && unix.Unlinkat(p.dir, p.name, unix.AT_REMOVEDIR) == nil
 }
 
 func removeEmpty(root, dir string) bool {

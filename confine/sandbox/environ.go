@@ -84,7 +84,10 @@ func (p *Policy) environ(env, set []string) []string {
 		}
 		out = append(out, kv)
 	}
-	return out
+	return slices.DeleteFunc(out, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(p.NoEnv, name)
+	})
 }
 
 func (p *Policy) cleanPath(list string) string {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -23,6 +24,33 @@ import (
 
 // settled waits until a change of a file would be noticed by its time.
 func settled() { time.Sleep(2 * fresh) }
+
+// replaceAll tries to write and to replace what is protected, and prints what it can read of secrets. It runs inside the
+// sandbox, in the project.
+func replaceAll() error {
+	for name := range strings.FieldsSeq(`.mcp.json .git .git/config .git/commondir .git/config.worktree .git/hooks
+		.git/hooks/old .git/hooks/new .git/modules .git/modules/new .git/modules/m/config .claude .claude/x .claude/new
+		sub*/.vscode sub*/.vscode/new in/.git in/.git/config in/.git/hooks in/.git/hooks/old .git/worktrees/w
+		.git/worktrees/w/commondir .git/worktrees/w/config.worktree .husky .husky/pre-commit .husky/new`) {
+		paths, _ := filepath.Glob(name)
+		for _, path := range paths {
+			os.WriteFile(path, []byte("x\n"), 0o644)
+			os.Rename(path, path+".away")
+			os.Link("main.txt", path+"/main.txt")
+			os.Remove(path)
+			os.Link("main.txt", path)
+			os.RemoveAll(path + ".away")
+		}
+	}
+	for _, name := range []string{".env", "sub*/.env*", os.Getenv("HOME") + "/.ssh/*"} {
+		paths, _ := filepath.Glob(name)
+		for _, path := range paths {
+			secret, _ := os.ReadFile(path)
+			fmt.Printf("%s\n", secret)
+		}
+	}
+	return nil
+}
 
 // TestChangesBetweenCommands changes what mounts depend on between two commands: the second must be restricted like the
 // first.
@@ -89,17 +117,10 @@ func TestChangesBetweenCommands(t *testing.T) {
 		{"a new .husky", func() { write(".husky/pre-commit", "kept") }},
 		{"a new secret", func() { write("sub2/.env", "SECRET") }},
 	} {
-		b.run("true")
+		b.call("nothing") // not "true": the second command has the same mounts as the first
 		c.change()
 		contents := b.contents()
-		out, _ := b.run(`for f in .mcp.json .git .git/config .git/commondir .git/config.worktree .git/hooks .git/hooks/old \
-			.git/hooks/new .git/modules .git/modules/new .git/modules/m/config .claude .claude/x .claude/new sub*/.vscode \
-			sub*/.vscode/new in/.git in/.git/config in/.git/hooks in/.git/hooks/old .git/worktrees/w \
-			.git/worktrees/w/commondir .git/worktrees/w/config.worktree .husky .husky/pre-commit .husky/new; do
-				[ -e "$f" ] || continue
-				echo x > $f; mv $f $f.away; ln -f main.txt $f; rm -rf $f.away
-			done 2>/dev/null
-			cat .env sub*/.env* ~/.ssh/*`)
+		out := b.call("replace")
 		if now := b.contents(); now != contents {
 			t.Errorf("%s: the files changed from\n%s\nto\n%s", c.name, contents, now)
 		}

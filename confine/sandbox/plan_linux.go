@@ -213,6 +213,10 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 			v.hidden = append(v.hidden, path)
 		}
 	}
+	// The home directory may be in a temporary one, and hidden all the same.
+	v.visible = slices.DeleteFunc(v.visible, func(dir string) bool {
+		return slices.Contains(v.hidden, dir) || slices.Contains(v.emptied, dir)
+	})
 	v.close(now.denied)
 	for _, list := range []*[]string{&v.writable, &v.temp, &v.visible, &v.protected, &v.pinned, &v.hidden, &v.emptied} {
 		sort.Strings(*list)

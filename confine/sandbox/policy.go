@@ -44,10 +44,13 @@ type Policy struct {
 	// the user works beside them: who created a file is not known.
 	KeepNew bool     `json:"keepNew,omitempty"`
 	Hosts   []string `json:"hosts,omitempty"` // "example.com", "*.example.com", "localhost:5432"
+	// NoHosts are not reached, whatever Hosts, an allowance or workspace.Command.Reach says. Network opens them.
+	NoHosts []string `json:"noHosts,omitempty"`
 	// Network opens the whole network, including services on this machine. It is for programs that
 	// the user installed, such as tool servers.
 	Network bool     `json:"network,omitempty"`
-	Env     []string `json:"env,omitempty"` // names of variables to pass, in addition to the built-in list
+	Env     []string `json:"env,omitempty"`   // names of variables to pass, in addition to the built-in list
+	NoEnv   []string `json:"noEnv,omitempty"` // names of variables that no command gets
 	// State is a directory for records of running commands. They show the next process in Dir what
 	// a killed process left behind. "": no records.
 	State     string `json:"state,omitempty"`

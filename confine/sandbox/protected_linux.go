@@ -427,7 +427,8 @@ func (n *protectedFiles) relink(path, target string) error {
 
 // A movedFile is what was found at a protected name and renamed.
 type movedFile struct {
-	path, to string // to is "" if it could not be renamed
+	path, to string // to is "" if it could not be renamed, or was removed
+	gone     bool   // it was a directory without files and was removed
 	note     string
 	disarmed map[string]string // what was renamed in it, by the name before
 }
@@ -437,8 +438,12 @@ func within(aside []movedFile, path string) bool {
 	return slices.ContainsFunc(aside, func(m movedFile) bool { return subpath.Contains(m.path, path) })
 }
 
-// aside renames what was found at a protected name.
+// aside renames what was found at a protected name. A directory without files is removed.
 func (n *protectedFiles) aside(path string, found fileID) movedFile {
+	if found.dir && removeDirs(n.rootOf(path), path, found) {
+		return movedFile{path: path, gone: true, note: fmt.Sprintf("%s is protected and did not exist before: the command left "+
+			"a directory without files there, which was removed; the rule that allows it: %s", path, editRule(path))}
+	}
 	p, err := openPlace(n.rootOf(path), path)
 	if err == nil {
 		defer p.close()

@@ -31,6 +31,7 @@ const (
 // its data.
 type proxy struct {
 	hosts    []string
+	denied   []string                     // see Policy.NoHosts
 	reach    func(host, port string) bool // decides about other hosts; nil: they are refused
 	forwards []int                        // ports of the machine's loopback interface
 
@@ -47,15 +48,15 @@ type proxy struct {
 	no        []string // refused hosts, in order
 }
 
-func newProxy(hosts []string, reach func(host, port string) bool) *proxy {
-	p := &proxy{reach: reach, conns: map[net.Conn]bool{}, slots: make(chan struct{}, maxConnections)}
+func newProxy(hosts, denied []string, reach func(host, port string) bool) *proxy {
+	p := &proxy{reach: reach, denied: denied, conns: map[net.Conn]bool{}, slots: make(chan struct{}, maxConnections)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	for _, h := range hosts {
 		h = strings.ToLower(strings.TrimSuffix(h, "."))
 		host, port, err := net.SplitHostPort(h)
 		n, perr := strconv.ParseUint(port, 10, 16)
 		if err == nil && perr == nil && n > 0 && isLoopback(host) {
-			if n != proxyPort && !slices.Contains(p.forwards, int(n)) {
+			if n != proxyPort && !p.denies(host, port) && !slices.Contains(p.forwards, int(n)) {
 				p.forwards = append(p.forwards, int(n))
 			}
 			continue
@@ -81,7 +82,7 @@ func Listen(reach func(host, port string) bool) (url string, close func(), err e
 	if err != nil {
 		return "", nil, err
 	}
-	p := newProxy(nil, reach)
+	p := newProxy(nil, nil, reach)
 	p.accept(l)
 	return "http://" + l.Addr().String(), p.close, nil
 }
@@ -268,7 +269,15 @@ func (p *proxy) refuse(host, port string) {
 // allows reports whether a host is allowed: by name, by name and port, or by "*.domain" for the
 // names under a domain.
 func (p *proxy) allows(host, port string) bool {
-	for _, h := range p.hosts {
+	return !p.denies(host, port) && (listed(p.hosts, host, port) || p.reach != nil && p.reach(host, port))
+}
+
+func (p *proxy) denies(host, port string) bool {
+	return slices.Contains(p.denied, "*") || listed(p.denied, host, port)
+}
+
+func listed(hosts []string, host, port string) bool {
+	for _, h := range hosts {
 		name, only, err := net.SplitHostPort(h)
 		if err != nil {
 			name, only = strings.Trim(h, "[]"), ""
@@ -276,13 +285,14 @@ func (p *proxy) allows(host, port string) bool {
 		if only != "" && only != port {
 			continue
 		}
+		name = strings.ToLower(strings.TrimSuffix(name, "."))
 		suffix, wild := strings.CutPrefix(name, "*")
 		if name == host || wild && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) &&
 			len(host) > len(suffix) {
 			return true
 		}
 	}
-	return p.reach != nil && p.reach(host, port)
+	return false
 }
 
 func isLoopback(host string) bool {

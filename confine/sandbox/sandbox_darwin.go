@@ -75,7 +75,7 @@ func (s *system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command
 	}
 	s.limits.begin(&p)
 	own := p.own(nil, cmd.Env, temp)
-	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), c.Reach)
+	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), p.NoHosts, c.Reach)
 	x.connected = c.Connected
 	x.accept(l)
 	port := l.Addr().(*net.TCPAddr).Port

@@ -79,7 +79,7 @@ func TestEnviron(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	p := newProxy([]string{"example.com", "*.example.org", "one.example.net:8443", "localhost:5432", "127.0.0.1:8080",
-		"::1", "[2001:db8::1]:443"}, nil)
+		"::1", "[2001:db8::1]:443", "localhost:9999"}, []string{"no.example.org", "*.evil.example.org", "localhost:9999"}, nil)
 	defer p.close()
 	if got := p.ports(); len(got) != 3 || got[1] != 5432 || got[2] != 8080 {
 		t.Errorf("ports: %v", got)
@@ -90,12 +90,16 @@ func TestHosts(t *testing.T) {
 		{"a.example.org", "443"}:        true, {"a.b.example.org", "80"}: true, {"example.org", "443"}: false,
 		{"evilexample.org", "443"}:  false,
 		{"one.example.net", "8443"}: true, {"one.example.net", "443"}: false, {"localhost", "5432"}: false,
+		{"no.example.org", "443"}: false, {"a.no.example.org", "443"}: true, {"a.evil.example.org", "80"}: false,
 		{"2001:db8::1", "443"}: true,
 		{"", "443"}:            false, {"*.example.org", "443"}: true, {"169.254.169.254", "80"}: false,
 	} {
 		if got := p.allows(address[0], address[1]); got != want {
 			t.Errorf("%v: %v, want %v", address, got, want)
 		}
+	}
+	if p := newProxy([]string{"example.com"}, []string{"*"}, func(_, _ string) bool { return true }); p.allows("example.com", "443") {
+		t.Error("* denies every host")
 	}
 }
 
@@ -137,7 +141,7 @@ func TestAddressesInside(t *testing.T) {
 // TestEndlessRequest: a command cannot fill the memory of this program with a request that does not end. Found by
 // attack.
 func TestEndlessRequest(t *testing.T) {
-	p := newProxy([]string{"example.com"}, nil)
+	p := newProxy([]string{"example.com"}, nil, nil)
 	defer p.close()
 	client, server := net.Pipe()
 	go func() {
@@ -158,7 +162,7 @@ func TestEndlessRequest(t *testing.T) {
 // TestManyConnections: a command cannot use up the descriptors of this program; connections beyond the limit wait.
 // Found by attack.
 func TestManyConnections(t *testing.T) {
-	p := newProxy(nil, nil)
+	p := newProxy(nil, nil, nil)
 	defer p.close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

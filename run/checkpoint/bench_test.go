@@ -31,7 +31,7 @@ func BenchmarkTree(b *testing.B) {
 		if _, err := runGit(".")(b.Context(), nil, nil, "rev-parse", "HEAD"); err != nil {
 			b.Skip("this is not a clone of the repository")
 		}
-		here, err := filepath.Abs("..")
+		here, err := filepath.Abs("../..")
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -104,12 +104,17 @@ type stepRecord struct {
 	Kind  stepKind `json:"kind"`
 	Root  string   `json:"root,omitempty"`  // of a worktree; "": the tree
 	Index string   `json:"index,omitempty"` // a copy of git's index, if the step has one
+	Bits  string   `json:"bits,omitempty"`  // the name of the file with bits, if the step has one
 	Files []file   `json:"files,omitempty"` // their states before
 	Left  []Left   `json:"left,omitempty"`
 	To    int      `json:"to,omitempty"`    // of a restore: the turn before which the files are to be as they were
 	Takes int      `json:"takes,omitempty"` // of a redo: the step that it takes back
 
+	// Dirs are the directories that the files of the step need or are in, if it names files; 0: there is none.
+	Dirs map[string]fs.FileMode `json:"dirs,omitempty"`
+
 	ignored []string // before a step of a tree: files, and directories, which end in a slash
+	bits    *bits    // before a step of a tree
 }
 
 type stepKind string
@@ -127,9 +132,10 @@ type file struct {
 }
 
 type endRecord struct {
-	N           int      `json:"n"`
-	Changes     []change `json:"changes,omitempty"`
-	Interrupted []string `json:"interrupted,omitempty"` // changed by a step that never ended, or by the user after it
+	N           int         `json:"n"`
+	Changes     []change    `json:"changes,omitempty"`
+	Dirs        []dirChange `json:"dirs,omitempty"`
+	Interrupted []string    `json:"interrupted,omitempty"` // changed by a step that never ended, or by the user after it
 }
 
 type change struct {
@@ -302,9 +308,10 @@ type Turn struct {
 	Interrupted []string
 }
 
-// A FileChange is what a turn did to a file.
+// A FileChange is what a turn did to a file, or to a directory. One that was made or removed with the files in it is not
+// listed.
 type FileChange struct {
-	Path   string // relative to the tree with slashes, or absolute
+	Path   string // relative to the tree with slashes, or absolute; that of a directory ends in /
 	Effect Effect
 }
 
@@ -346,6 +353,14 @@ func (j *Journal) Turns() []Turn {
 				t.Files = append(t.Files, FileChange{h[0].Path, e})
 			}
 		}
+		var dirs []dirMove
+		for _, h := range dirHistories(ends) {
+			if was, is := h[0].Before, h[len(h)-1].After; was != is {
+				dirs = append(dirs, dirMove{h[0].Path, was, is})
+			}
+		}
+		t.Files = append(t.Files, nameDirs(dirs, t.Files)...)
+		slices.SortFunc(t.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
 		for _, e := range ends {
 			t.Interrupted = append(t.Interrupted, e.Interrupted...)
 		}

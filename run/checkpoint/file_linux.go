@@ -27,4 +27,38 @@ func stampOf(info fs.FileInfo) string {
 	return fmt.Sprintf("%d %d %d %d", st.Size, st.Mtim.Nano(), st.Ctim.Nano(), st.Ino)
 }
 
+// fileModes returns the permission bits of files below a root, with isFile; 0 for what is no regular file.
+func fileModes(root string, paths []string) []uint16 {
+	modes := make([]uint16, len(paths))
+	dir, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return modes
+	}
+	defer unix.Close(dir)
+	var st unix.Stat_t
+	for i, p := range paths {
+		if unix.Fstatat(dir, p, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
+			modes[i] = uint16(st.Mode&0o777) | isFile
+		}
+	}
+	return modes
+}
+
+// dirBits returns the permission bits of a directory, with fs.ModeDir, and how many directories are in it; -1: that is
+// not known. 0: there is no directory.
+func dirBits(name string) (mode fs.FileMode, subdirs int) {
+	var st unix.Stat_t
+	if unix.Lstat(name, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return 0, 0
+	}
+	mode = fs.ModeDir | fs.FileMode(st.Mode&0o777)
+	if st.Mode&unix.S_ISGID != 0 {
+		mode |= fs.ModeSetgid
+	}
+	if st.Mode&unix.S_ISVTX != 0 {
+		mode |= fs.ModeSticky
+	}
+	return mode, int(st.Nlink) - 2
+}
+
 func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }

@@ -49,7 +49,8 @@ func (j *Journal) Plan(ctx context.Context, entry int, o Options) (Result, error
 func (j *Journal) Contents(ctx context.Context, entry int, path string) (now, then []byte, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	moves, _, err := j.plan(ctx, entry, Options{Only: []string{path}, Force: true})
+	all, _, err := j.plan(ctx, entry, Options{Only: []string{path}, Force: true})
+	moves := all.files
 	if err != nil || len(moves) == 0 {
 		return nil, nil, err
 	}
@@ -142,11 +143,13 @@ func (j *Journal) Redo(ctx context.Context, o Options) (Result, error) {
 			continue
 		}
 		var moves []move
+		var dirs []dirMove
 		var result Result
 		for _, e := range j.records[i:] {
 			if e.End == nil || e.End.N != r.Step.N {
 				continue
 			}
+			dirs = append(dirs, j.dirsBack(e.End.Dirs, o)...)
 			for _, c := range e.End.Changes {
 				have := j.look(c.Path, false)
 				untouched := j.equal(ctx, c.Path, have, c.After)
@@ -159,11 +162,11 @@ func (j *Journal) Redo(ctx context.Context, o Options) (Result, error) {
 				}
 			}
 		}
-		if taken[r.Step.N] && len(moves) == 0 {
+		if taken[r.Step.N] && len(moves)+len(dirs) == 0 {
 			break
 		}
 		moves, result.Again = possible(moves, &result, o.Force), taken[r.Step.N]
-		return j.carryOut(ctx, stepRecord{What: "redo", Takes: r.Step.N}, moves, result)
+		return j.carryOut(ctx, stepRecord{What: "redo", Takes: r.Step.N}, plan{moves, dirs}, result)
 	}
 	return Result{}, ErrNothing
 }
@@ -205,6 +208,12 @@ func (l Left) Forcible() bool {
 	return slices.Contains([]string{changedSince, changedBetween, changedBetweenRestored, tooLarge}, l.Why)
 }
 
+// A plan is what a restore changes.
+type plan struct {
+	files []move
+	dirs  []dirMove
+}
+
 // A move is a file that a restore changes.
 type move struct {
 	path       string
@@ -213,10 +222,11 @@ type move struct {
 }
 
 // plan compares the tree with the journal.
-func (j *Journal) plan(ctx context.Context, entry int, o Options) (moves []move, result Result, err error) {
+func (j *Journal) plan(ctx context.Context, entry int, o Options) (p plan, result Result, err error) {
+	var moves []move
 	from := slices.IndexFunc(j.records, func(r record) bool { return r.Turn != nil && r.Turn.Entry >= entry })
 	if from < 0 {
-		return nil, result, ErrNothing
+		return p, result, ErrNothing
 	}
 	var ends []endRecord
 	for _, r := range j.records[from:] {
@@ -267,11 +277,15 @@ func (j *Journal) plan(ctx context.Context, entry int, o Options) (moves []move,
 		}
 		moves = append(moves, move{name, have, want, untouched})
 	}
-	moves = possible(moves, &result, o.Force)
-	for _, m := range moves {
+	p.files = possible(moves, &result, o.Force)
+	p.dirs = j.planDirs(ends, p.files, o, &result)
+	p.files = j.unblocked(p, &result)
+	for _, m := range p.files {
 		result.Files = append(result.Files, FileChange{m.path, effect(m.have, m.want)})
 	}
-	return moves, result, nil
+	result.Files = append(result.Files, nameDirs(p.dirs, result.Files)...)
+	slices.SortFunc(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
+	return p, result, nil
 }
 
 // possible returns the moves that can be made, and names the others: those whose content was not kept, and unless force
@@ -298,12 +312,16 @@ func possible(moves []move, result *Result, force bool) []move {
 func selected(o Options, name string) bool { return o.Only == nil || slices.Contains(o.Only, name) }
 
 // carryOut changes files as a step of its own. Those that cannot be changed become part of result.Left.
-func (j *Journal) carryOut(ctx context.Context, r stepRecord, moves []move, result Result) (Result, error) {
+func (j *Journal) carryOut(ctx context.Context, r stepRecord, p plan, result Result) (Result, error) {
 	result.Files = nil
-	if len(moves) == 0 {
+	moves := p.files
+	if len(moves)+len(p.dirs) == 0 {
 		return result, nil
 	}
-	r.Kind = stepRestore
+	r.Kind, r.Dirs = stepRestore, map[string]fs.FileMode{}
+	for _, d := range p.dirs {
+		r.Dirs[d.path] = d.have
+	}
 	total := int64(0)
 	for i, m := range moves {
 		// What possible let through beyond the limit was forced.
@@ -312,6 +330,7 @@ func (j *Journal) carryOut(ctx context.Context, r stepRecord, moves []move, resu
 		}
 		moves[i] = m
 		r.Files = append(r.Files, file{m.path, m.have})
+		j.missing(r.Dirs, m.path)
 	}
 	step, err := j.begin(r)
 	if err != nil {
@@ -330,7 +349,16 @@ func (j *Journal) carryOut(ctx context.Context, r stepRecord, moves []move, resu
 		}
 		return strings.Compare(a.path, b.path)
 	})
-	for chunk := range slices.Chunk(moves, 200) {
+	made := slices.IndexFunc(moves, func(m move) bool { return m.want.Kind != absent })
+	if made < 0 {
+		made = len(moves)
+	}
+	j.openDirs(p.dirs)
+	for _, m := range moves[:made] {
+		j.putFile(ctx, m, nil, &result)
+	}
+	failed := j.moveDirs(p.dirs)
+	for chunk := range slices.Chunk(moves[made:], 200) {
 		var wanted []file
 		for _, m := range chunk {
 			// git reads one name a line: another would shift the contents of all that follow.
@@ -345,19 +373,28 @@ func (j *Journal) carryOut(ctx context.Context, r stepRecord, moves []move, resu
 			}
 		}
 		for _, m := range chunk {
-			if err := j.put(ctx, m, blobs); err != nil {
-				result.Left = append(result.Left, Left{m.path, err.Error()})
-				continue
-			}
-			result.Files = append(result.Files, FileChange{m.path, effect(m.have, m.want)})
+			j.putFile(ctx, m, blobs, &result)
 		}
 	}
+	failed = append(failed, j.chmodDirs(p.dirs)...)
+	result.Left = append(result.Left, failed...)
+	done := slices.DeleteFunc(slices.Clone(p.dirs), func(d dirMove) bool { return j.dirMode(d.path) != d.want })
+	result.Files = append(result.Files, nameDirs(done, result.Files)...)
 	slices.SortFunc(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
-	changes, err := j.changes(ctx, step.record)
+	end, err := j.changes(ctx, step.record)
 	if err != nil {
 		return result, err
 	}
-	return result, j.append(record{End: &endRecord{N: step.record.N, Changes: changes}})
+	return result, j.append(record{End: &end})
+}
+
+// putFile is put with an entry in the result.
+func (j *Journal) putFile(ctx context.Context, m move, blobs map[string][]byte, result *Result) {
+	if err := j.put(ctx, m, blobs); err != nil {
+		result.Left = append(result.Left, Left{m.path, err.Error()})
+		return
+	}
+	result.Files = append(result.Files, FileChange{m.path, effect(m.have, m.want)})
 }
 
 // put brings a path into a state.
@@ -378,7 +415,11 @@ func (j *Journal) put(ctx context.Context, m move, blobs map[string][]byte) erro
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return reason(err)
 		}
-		return j.removeEmpty(m.path)
+		return nil
+	}
+	if m.have.Kind == regular && m.want.Kind == regular && j.sameContent(ctx, m.path, m.have, m.want) &&
+		chmod(root, name, m.want) == nil {
+		return nil
 	}
 	var content []byte
 	target := m.want.Target
@@ -445,24 +486,33 @@ func (j *Journal) openDir(name string, create bool) (*os.Root, error) {
 	return root, nil
 }
 
-// removeEmpty removes the directories of the tree above a path that are empty, because git has none either.
-func (j *Journal) removeEmpty(name string) error {
-	if filepath.IsAbs(name) {
-		return nil
+// chmod gives a file permission bits. It must be a file, not a link, when it is opened.
+func chmod(root *os.Root, name string, want state) error {
+	if want.Blob != "" && !want.Bits {
+		return errors.New("its permission bits are not known")
 	}
-	root, err := os.OpenRoot(j.tree.Root)
+	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	for at := path.Dir(name); at != "." && root.Remove(filepath.FromSlash(at)) == nil; at = path.Dir(at) {
+	defer f.Close()
+	info, err1 := f.Stat()
+	is, err2 := root.Lstat(name)
+	if err := cmp.Or(err1, err2); err != nil {
+		return err
 	}
-	return nil
+	if !os.SameFile(info, is) || !is.Mode().IsRegular() {
+		return errors.New("it is no file any more")
+	}
+	return f.Chmod(want.Mode | info.Mode()&special)
 }
 
+// special are the bits of a file that a restore neither adds nor takes.
+const special = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+
 func writeFile(root *os.Root, name string, content []byte, m move) error {
-	mode := m.want.Mode
-	if m.want.Blob != "" { // git knows only whether it is executable
+	mode, known := m.want.Mode, m.want.Blob == "" || m.want.Bits
+	if !known { // git knows only whether it is executable
 		mode |= 0o666 | mode&0o100>>3 | mode&0o100>>6
 		if m.have.Kind == regular {
 			mode = m.have.Mode&^0o111 | m.want.Mode&0o111
@@ -473,7 +523,7 @@ func writeFile(root *os.Root, name string, content []byte, m move) error {
 		return err
 	}
 	_, err = f.Write(content)
-	if m.want.Blob == "" || m.have.Kind == regular { // else the umask decides, as when git writes it
+	if known || m.have.Kind == regular { // else the umask decides, as when git writes it
 		err = errors.Join(err, f.Chmod(mode))
 	}
 	return errors.Join(err, f.Close())

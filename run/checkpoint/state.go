@@ -26,6 +26,7 @@ const (
 type state struct {
 	Kind kind        `json:"kind"`
 	Mode fs.FileMode `json:"mode,omitempty"` // permission bits
+	Bits bool        `json:"bits,omitempty"` // with Blob: Mode is not only what git knows
 	// Of a file, one of: the SHA-256 of its content; git's name of its content; a stamp of its size and times if it was
 	// not read. Kept says that the store has the content with that hash.
 	Hash   string `json:"hash,omitempty"`
@@ -255,8 +256,27 @@ func (j *Journal) equal(ctx context.Context, path string, a, b state) bool {
 	if a.Kind == link && b.Kind == link {
 		return j.target(ctx, path, a) == j.target(ctx, path, b)
 	}
-	if a.Kind != regular || b.Kind != regular || a.Mode&0o100 != b.Mode&0o100 || (a.Blob == "") == (b.Blob == "") {
-		return false // git knows only whether a file is executable
+	return a.Kind == regular && b.Kind == regular && sameBits(a, b) && j.sameContent(ctx, path, a, b)
+}
+
+// sameBits compares permission bits. Git knows only whether a file is executable.
+func sameBits(a, b state) bool {
+	if a.Blob != "" && !a.Bits || b.Blob != "" && !b.Bits {
+		return a.Mode&0o100 == b.Mode&0o100
+	}
+	return a.Mode == b.Mode
+}
+
+// sameContent reports whether two files certainly have the same content.
+func (j *Journal) sameContent(ctx context.Context, path string, a, b state) bool {
+	if a.Blob != "" && b.Blob != "" {
+		return a.Blob == b.Blob
+	}
+	if a.Hash != "" && a.Hash == b.Hash {
+		return true
+	}
+	if (a.Blob == "") == (b.Blob == "") {
+		return false
 	}
 	x, y := j.hash(ctx, path, a), j.hash(ctx, path, b)
 	return x != "" && x == y

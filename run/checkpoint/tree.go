@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (j *Journal) Files(_ context.Context, what string, paths ...string) (*Step,
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.failed = nil
-	r := stepRecord{What: what, Kind: stepFiles}
+	r := stepRecord{What: what, Kind: stepFiles, Dirs: map[string]fs.FileMode{}}
 	for _, p := range paths {
 		name, err := j.name(p)
 		if err != nil {
@@ -53,6 +54,7 @@ func (j *Journal) Files(_ context.Context, what string, paths ...string) (*Step,
 			r.Left = append(r.Left, Left{name, "cannot be read"})
 		}
 		r.Files = append(r.Files, file{name, s})
+		j.missing(r.Dirs, name)
 	}
 	return j.begin(r)
 }
@@ -105,13 +107,16 @@ func (j *Journal) treeStep(ctx context.Context, r stepRecord) (*Step, error) {
 			return nil, err
 		}
 	}
-	paths, ignored, left, err := j.modified(ctx, t, r.Index)
+	found, err := j.modified(ctx, t, r.Index, nil)
 	if err != nil {
 		return nil, err
 	}
-	r.Left, r.ignored = left, ignored
+	r.Left, r.ignored, r.bits = found.left, found.ignored, found.bits
+	if r.Bits, err = j.keepBits(t, r.bits); err != nil {
+		return nil, err
+	}
 	var b budget
-	for _, p := range paths {
+	for _, p := range found.files {
 		s := j.stat(p.Path)
 		if s.Kind == regular {
 			if !b.take(s.Size) {
@@ -182,21 +187,33 @@ func (s *Step) End(ctx context.Context) error {
 	j := s.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	changes, err := j.changes(ctx, s.record)
+	now, err := j.changes(ctx, s.record)
 	if err != nil {
 		return err
 	}
 	// What a step that ran at the same time has recorded is not recorded again.
-	since := map[string]state{}
+	since, sinceDirs := map[string]state{}, map[string]fs.FileMode{}
 	for _, r := range j.records[s.at:] {
-		if r.End != nil {
-			for _, c := range r.End.Changes {
-				since[c.Path] = c.After
-			}
+		if r.End == nil {
+			continue
+		}
+		for _, c := range r.End.Changes {
+			since[c.Path] = c.After
+		}
+		for _, c := range r.End.Dirs {
+			sinceDirs[c.Path] = c.After
 		}
 	}
 	end := endRecord{N: s.record.N}
-	for _, c := range changes {
+	for _, c := range now.Dirs {
+		if before, ok := sinceDirs[c.Path]; ok {
+			c.Before = before
+		}
+		if c.Before != c.After {
+			end.Dirs = append(end.Dirs, c)
+		}
+	}
+	for _, c := range now.Changes {
 		if before, ok := since[c.Path]; ok {
 			c.Before = before
 		}
@@ -207,21 +224,29 @@ func (s *Step) End(ctx context.Context) error {
 	return j.append(record{End: &end})
 }
 
-// changes compares the files of a step with what they were before.
-func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
+// changes compares the files and directories of a step with what they were before.
+func (j *Journal) changes(ctx context.Context, r stepRecord) (end endRecord, err error) {
+	end.N = r.N
 	before := map[string]state{}
 	for _, f := range r.Files {
 		before[f.Path] = f.State
 	}
-	now := r.Files
+	now, after := r.Files, (*bits)(nil)
 	if r.Kind == stepTree {
 		t, err := j.treeOf(r)
 		if err != nil {
-			return nil, err
+			return end, err
 		}
-		if now, _, _, err = j.modified(ctx, t, r.Index); err != nil {
-			return nil, err
+		found, err := j.modified(ctx, t, r.Index, r.bits)
+		if err != nil {
+			return end, err
 		}
+		now, after = found.files, found.bits
+		more, err := j.chmods(ctx, t, r, after)
+		if err != nil {
+			return end, err
+		}
+		now = append(now, more...)
 		// What was ignored or passed over was there before, or may have been: it was not made by the step only because it
 		// is listed now.
 		now = slices.DeleteFunc(now, func(f file) bool {
@@ -233,7 +258,7 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
 		if s, ok := before[f.Path]; ok {
 			return s
 		}
-		return f.State // git's, or absent
+		return r.bits.of(f) // git's, or absent
 	}
 	var all []change
 	var b budget
@@ -244,8 +269,12 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
 		}
 		all = append(all, change{path, was, s})
 	}
+	added := map[string]bool{}
 	for _, f := range now {
-		add(f.Path, was(f))
+		if !added[f.Path] { // what got other bits may be listed twice
+			add(f.Path, was(f))
+		}
+		added[f.Path] = true
 		delete(before, f.Path)
 	}
 	for _, f := range r.Files {
@@ -254,7 +283,9 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
 		}
 	}
 	slices.SortFunc(all, func(a, b change) int { return strings.Compare(a.Path, b.Path) })
-	return slices.DeleteFunc(all, func(c change) bool { return same(c.Before, c.After) }), nil
+	end.Changes = slices.DeleteFunc(all, func(c change) bool { return same(c.Before, c.After) })
+	end.Dirs = j.dirChanges(r, after)
+	return end, nil
 }
 
 // passedOver reports whether a path is of what was not looked at before the step: another repository, a directory that
@@ -275,30 +306,46 @@ func covers(names []string, path string) bool {
 	})
 }
 
-// modified returns the files of the tree that git could not bring back, with the state that git has of them: absent
-// for an untracked file. index is a copy of git's index with which the tree is compared. Without git it returns all
-// files. ignored is what is ignored, as in stepRecord.
-func (j *Journal) modified(ctx context.Context, t Tree, index string) (all []file, ignored []string, left []Left,
-	err error) {
+// A survey is what is found in a tree.
+type survey struct {
+	// The files that git could not bring back, with the state that git has of them: absent for an untracked file.
+	// Without git, all.
+	files   []file
+	ignored []string // as in stepRecord
+	left    []Left
+	bits    *bits
+}
+
+// nameIn returns the name in the journal of a path relative to the root of a tree.
+func (j *Journal) nameIn(t Tree, below string) string {
+	if t.Root == j.tree.Root {
+		return below
+	}
+	return filepath.Join(t.Root, filepath.FromSlash(below))
+}
+
+// modified searches a tree. index is a copy of git's index with which the tree is compared; before is what was found
+// before the step, and nil then.
+func (j *Journal) modified(ctx context.Context, t Tree, index string, before *bits) (s survey, err error) {
 	if t.Git == nil {
 		return j.search(ctx)
 	}
-	name := func(below string) string {
-		if t.Root == j.tree.Root {
-			return below
-		}
-		return filepath.Join(t.Root, filepath.FromSlash(below))
-	}
+	name := func(below string) string { return j.nameIn(t, below) }
+	looked := make(chan lookedAt, 1)
+	go func() { looked <- j.lookAtTracked(ctx, t, index, before) }() // beside git
 	out, err := t.Git(ctx, []string{"GIT_INDEX_FILE=" + filepath.Join(j.dir, index)}, nil, "status",
 		"--porcelain=v2", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames", "--ignore-submodules=all")
-	if err != nil {
-		return nil, nil, nil, err
+	tracked := <-looked
+	if err = cmp.Or(err, tracked.err); err != nil {
+		return s, err
 	}
-	if left, err = submodules(ctx, t); err != nil {
-		return nil, nil, nil, err
+	if s.left, err = submodules(ctx, t); err != nil {
+		return s, err
 	}
-	for i := range left {
-		left[i].Path = name(left[i].Path)
+	closed := map[string]bool{} // directories that are not searched
+	for i, l := range s.left {
+		closed[l.Path] = true
+		s.left[i].Path = name(l.Path)
 	}
 	for _, line := range strings.Split(string(out), "\x00") {
 		kind, rest, _ := strings.Cut(line, " ")
@@ -306,24 +353,31 @@ func (j *Journal) modified(ctx context.Context, t Tree, index string) (all []fil
 		case "1": // XY sub mH mI mW hH hI path
 			f := strings.SplitN(rest, " ", 8)
 			if len(f) == 8 && len(f[0]) == 2 && f[0][1] != '.' {
-				all = append(all, file{name(f[7]), blobState(f[3], f[6])})
+				s.files = append(s.files, file{name(f[7]), blobState(f[3], f[6])})
 			}
 		case "u": // XY sub m1 m2 m3 mW h1 h2 h3 path
 			if f := strings.SplitN(rest, " ", 10); len(f) == 10 {
-				all = append(all, file{name(f[9]), state{Kind: other}})
+				s.files = append(s.files, file{name(f[9]), state{Kind: other}})
 			}
 		case "!":
 			dir := rest[len(strings.TrimSuffix(rest, "/")):] // a slash, which name cleans away in a worktree
-			ignored = append(ignored, strings.TrimSuffix(name(rest), "/")+dir)
+			s.ignored = append(s.ignored, strings.TrimSuffix(name(rest), "/")+dir)
+			closed[strings.TrimSuffix(rest, "/")] = true
 		case "?":
 			if strings.HasSuffix(rest, "/") {
-				left = append(left, Left{name(rest), "another repository"})
+				s.left = append(s.left, Left{name(rest), "another repository"})
+				closed[strings.TrimSuffix(rest, "/")] = true
 			} else {
-				all = append(all, file{name(rest), state{Kind: absent}})
+				s.files = append(s.files, file{name(rest), state{Kind: absent}})
 			}
 		}
 	}
-	return all, ignored, left, nil
+	s.bits = tracked.bits
+	s.bits.dirs = map[string]fs.FileMode{}
+	directories(ctx, t.Root, tracked.bits.tracked.children, closed, func(dir string, mode fs.FileMode) {
+		s.bits.dirs[name(dir)] = mode
+	})
+	return s, ctx.Err()
 }
 
 // submodules returns the submodules that are checked out. git status passes them over, because it would start git in
@@ -364,18 +418,23 @@ func blobState(mode, name string) state {
 }
 
 // search returns the files below the root that no ignore file excludes, and what one excludes.
-func (j *Journal) search(ctx context.Context) (all []file, ignored []string, left []Left, err error) {
+func (j *Journal) search(ctx context.Context) (s survey, err error) {
+	s.bits = &bits{dirs: map[string]fs.FileMode{}}
 	err = j.walk(ctx, func(name string, excluded bool) {
-		if excluded {
-			ignored = append(ignored, name)
-		} else {
-			all = append(all, file{name, state{Kind: absent}})
+		dir, isDir := strings.CutSuffix(name, "/")
+		switch {
+		case excluded:
+			s.ignored = append(s.ignored, name)
+		case isDir:
+			s.bits.dirs[dir] = j.dirMode(dir)
+		default:
+			s.files = append(s.files, file{name, state{Kind: absent}})
 		}
-	}, func(l Left) { left = append(left, l) })
-	return all, ignored, left, err
+	}, func(l Left) { s.left = append(s.left, l) })
+	return s, err
 }
 
-// walk calls yield for the files below the root, and for what an ignore file excludes, directories with a slash; and
+// walk calls yield for what is below the root, directories with a slash, and whether an ignore file excludes it; and
 // left for what it does not look at.
 func (j *Journal) walk(ctx context.Context, yield func(name string, excluded bool), left func(Left)) error {
 	fsys := os.DirFS(j.tree.Root)
@@ -406,7 +465,9 @@ func (j *Journal) walk(ctx context.Context, yield func(name string, excluded boo
 		case d.IsDir() && excluded:
 			yield(name+"/", true)
 			return fs.SkipDir
-		case !d.IsDir():
+		case d.IsDir():
+			yield(name+"/", false)
+		default:
 			yield(name, excluded)
 		}
 		return nil
@@ -416,9 +477,12 @@ func (j *Journal) walk(ctx context.Context, yield func(name string, excluded boo
 // An indexCopy is a copy of git's index in the journal's directory. git compares the tree with it after a step, even
 // if the step changed the index itself.
 type indexCopy struct {
-	from  string // git's own
-	stamp string // of from
-	name  string
+	from    string // git's own
+	stamp   string // of from
+	name    string
+	tracked *tracked // nil: not listed yet
+	bits    *bits    // as they were kept last
+	kept    string   // the name of the file that has them
 }
 
 // copyIndex copies git's index if it changed since the last copy, and returns the copy's name.
@@ -458,7 +522,7 @@ func (j *Journal) copyIndex(ctx context.Context, t Tree) (string, error) {
 			return "", err
 		}
 	}
-	c.stamp, c.name = stamp, name
+	c.stamp, c.name, c.tracked = stamp, name, nil
 	return name, nil
 }
 
@@ -478,22 +542,24 @@ func copyFile(to, from string) error {
 	return errors.Join(err, g.Close())
 }
 
-// dropIndexes removes copies of the index that no step needs any more.
+// dropIndexes removes copies of the index, and permission bits, that no step needs any more.
 func (j *Journal) dropIndexes() error {
 	needed := map[string]bool{}
 	for _, c := range j.indexes {
-		needed[c.name] = true
+		needed[c.name], needed[c.kept] = true, true
 	}
 	ended := map[int]bool{}
 	for _, r := range slices.Backward(j.records) {
 		if r.End != nil {
 			ended[r.End.N] = true
 		} else if r.Step != nil && !ended[r.Step.N] {
-			needed[r.Step.Index] = true
+			needed[r.Step.Index], needed[r.Step.Bits] = true, true
 		}
 	}
 	copies, err := filepath.Glob(filepath.Join(j.dir, "index-*"))
-	for _, c := range copies {
+	kept, err2 := filepath.Glob(filepath.Join(j.dir, "bits-*"))
+	err = errors.Join(err, err2)
+	for _, c := range append(copies, kept...) {
 		if !needed[filepath.Base(c)] {
 			err = errors.Join(err, os.Remove(c))
 		}
@@ -514,15 +580,21 @@ func (j *Journal) recover() error {
 		if r.Step == nil || ended[r.Step.N] {
 			continue
 		}
-		changes, err := j.changes(context.Background(), *r.Step)
+		j.readBits(context.Background(), r.Step)
+		now, err := j.changes(context.Background(), *r.Step)
 		if _, gone := os.Stat(r.Step.Root); r.Step.Root != "" && errors.Is(gone, fs.ErrNotExist) {
-			changes, err = nil, nil // the worktree was removed, with what was in it
+			now, err = endRecord{}, nil // the worktree was removed, with what was in it
 		}
 		if err != nil {
 			return fmt.Errorf("what an interrupted step changed cannot be found out: %w", err)
 		}
 		end := endRecord{N: r.Step.N}
-		for _, c := range changes {
+		for _, c := range now.Dirs {
+			if c.After == 0 {
+				end.Dirs = append(end.Dirs, c)
+			}
+		}
+		for _, c := range now.Changes {
 			if c.After.Kind == absent {
 				end.Changes = append(end.Changes, c)
 			} else {

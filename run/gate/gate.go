@@ -52,7 +52,9 @@ type Options struct {
 	Mode     permission.Mode // "": Default
 	Approver Approver        // nil: the user cannot be asked
 	Keeper   Keeper          // nil: "always" is not offered
-	Agent    string          // the sub-agent that makes the calls; "": the session itself
+	// OnlyManaged means that skills grant nothing, apart from those with SkillFacts.Vouched.
+	OnlyManaged bool
+	Agent       string // the sub-agent that makes the calls; "": the session itself
 
 	// Audit is called with every decision, one at a time, before the call runs; nil: decisions are not recorded. It
 	// must not call the Gate.
@@ -209,12 +211,13 @@ func (g *Gate) ForAgent(agent string, derive func(permission.Mode) permission.Mo
 	return &child
 }
 
-// Replace returns a Gate with the Rules, Paths, Ceiling and Denied of with. All else is that of g, also the mode
+// Replace returns a Gate with the Rules, Paths, Ceiling, Denied and OnlyManaged of with. All else is that of g, also the mode
 // and the answers, which both Gates share.
 func (g *Gate) Replace(with Options) *Gate {
 	next := *g
 	next.moved = new(atomic.Pointer[Gate])
 	next.opt.Rules, next.opt.Paths, next.opt.Ceiling, next.opt.Denied = with.Rules, with.Paths, with.Ceiling, with.Denied
+	next.opt.OnlyManaged = with.OnlyManaged
 	return &next
 }
 
@@ -442,8 +445,12 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 // preToolUse runs the PreToolUse hooks and keeps their vote and their replacement of the input.
 func (a *approval) preToolUse(ctx context.Context) error {
 	if a.call.ID == tool.InlineCall {
-		if out := a.in.Hooks.Fire(ctx, a.hookInput(hook.PreSkillShellCommand)); out.Vote == hook.Deny || out.Vote == hook.Ask ||
-			out.Broken { // nobody is asked about an inline command
+		out := a.in.Hooks.Fire(ctx, a.hookInput(hook.PreSkillShellCommand))
+		if out.Input != nil && out.Reason == "" {
+			out.Reason = "a PreSkillShellCommand hook wants another command, which is not done for the text of a skill"
+		}
+		// Nobody is asked about an inline command, and it is not changed.
+		if out.Vote == hook.Deny || out.Vote == hook.Ask || out.Broken || out.Input != nil {
 			a.record.Hook = string(hook.PreSkillShellCommand)
 			a.record.Decision = permission.Decision{Verdict: permission.Deny,
 				Reason: cmp.Or(out.Reason, "a PreSkillShellCommand hook denied it")}

@@ -51,37 +51,66 @@ type hookFunc func(hook.Input) hook.Outcome
 // hooked returns scopes with these hooks.
 func hooked(preToolUse, permissionRequest hookFunc) gate.Scopes {
 	set := &hook.Set{Runner: &hook.Runner{}}
-	add := func(event hook.Event, f hookFunc) {
-		if f == nil {
-			return
-		}
-		h, err := hook.New(event, "*", rand.Text(), func(_ context.Context,
-			input json.RawMessage) (json.RawMessage, error) {
-			var in hook.Input
-			if err := json.Unmarshal(input, &in); err != nil {
-				return nil, err
-			}
-			out := f(in)
-			if out.Broken {
-				return nil, errors.New("it is broken")
-			}
-			answer := map[string]any{"permissionDecisionReason": out.Reason}
-			if out.Vote != hook.Nothing {
-				answer["permissionDecision"] = out.Vote.String()
-			}
-			if out.Input != nil {
-				answer["updatedInput"] = out.Input
-			}
-			return json.Marshal(map[string]any{"hookSpecificOutput": answer})
-		})
-		if err != nil {
-			panic(err)
-		}
-		set.Hooks = append(set.Hooks, h)
-	}
-	add(hook.PreToolUse, preToolUse)
-	add(hook.PermissionRequest, permissionRequest)
+	set.Hooks = append(hookedTo(hook.PreToolUse, preToolUse), hookedTo(hook.PermissionRequest, permissionRequest)...)
 	return gate.Scopes{Hooks: set}
+}
+
+// hookedTo returns the hook of an event.
+func hookedTo(event hook.Event, f hookFunc) (hooks []hook.Hook) {
+	if f == nil {
+		return nil
+	}
+	h, err := hook.New(event, "*", rand.Text(), func(_ context.Context,
+		input json.RawMessage) (json.RawMessage, error) {
+		var in hook.Input
+		if err := json.Unmarshal(input, &in); err != nil {
+			return nil, err
+		}
+		out := f(in)
+		if out.Broken {
+			return nil, errors.New("it is broken")
+		}
+		answer := map[string]any{"permissionDecisionReason": out.Reason}
+		if out.Vote != hook.Nothing {
+			answer["permissionDecision"] = out.Vote.String()
+		}
+		if out.Input != nil {
+			answer["updatedInput"] = out.Input
+		}
+		return json.Marshal(map[string]any{"hookSpecificOutput": answer})
+	})
+	if err != nil {
+		panic(err)
+	}
+	return []hook.Hook{h}
+}
+
+// A PreSkillShellCommand hook sees the inline commands of skills, and nothing else; any answer but "allow" keeps them
+// from running, also another command.
+func TestPreSkillShellCommand(t *testing.T) {
+	for _, test := range []struct {
+		out hook.Outcome
+		ok  bool
+	}{
+		{hook.Outcome{}, true}, {hook.Outcome{Vote: hook.Allow}, true}, {hook.Outcome{Vote: hook.Deny, Reason: "no"}, false},
+		{hook.Outcome{Vote: hook.Ask}, false}, {hook.Outcome{Broken: true}, false},
+		{hook.Outcome{Input: command("make other").Input}, false},
+		{hook.Outcome{Vote: hook.Allow, Input: command("make").Input}, false},
+	} {
+		for _, id := range []string{tool.InlineCall, "call"} {
+			seen := 0
+			in := hooked(nil, nil)
+			in.Hooks.Hooks = hookedTo(hook.PreSkillShellCommand, func(hook.Input) hook.Outcome { seen++; return test.out })
+			p := command("make")
+			p.ID = id
+			g := newGate(t, gate.Options{Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make)")}})
+			_, err := g.With(in).Ask(t.Context(), p)
+			inline := id == tool.InlineCall
+			if (err == nil) != (test.ok || !inline) || (seen > 0) != inline {
+				t.Errorf("%+v for %s: seen %d times, %v", test.out, id, seen, err)
+			}
+		}
+	}
 }
 
 func rules(t testing.TB, origin permission.Origin, list ...string) []permission.Rule {

@@ -35,6 +35,7 @@ type SkillFacts struct {
 	// *) is then ignored, unless the user's rules name the skill or the grant is one of those that
 	// the user accepted for the skill's present content.
 	Foreign bool
+	Vouched bool // the skill is an administrator's or bundled, see Options.OnlyManaged
 
 	// Dir is the skill's folder; "" if it has none. Approved returns nil if data, which was read from a
 	// path in Dir, is the content that the user approved. If Approved is set, the skill's grants do not cover running a
@@ -109,7 +110,7 @@ func (g *Gate) Ineffective(skill string, foreign bool, r permission.Rule) bool {
 
 // isGranted reports whether a rule of a skill in use has an effect.
 func (g *Gate) isGranted(s scope, r permission.Rule) bool {
-	return !s.bound && (!g.Ineffective(s.name, s.Foreign, r) ||
+	return !s.bound && (s.Vouched || !g.opt.OnlyManaged) && (!g.Ineffective(s.name, s.Foreign, r) ||
 		slices.ContainsFunc(s.accepted, func(a permission.Rule) bool { return a.String() == r.String() }))
 }
 

@@ -139,3 +139,15 @@ func TestLimitsOfScopes(t *testing.T) {
 		t.Errorf("%+v, %v", permit.Limits, err)
 	}
 }
+
+// Where only an administrator's rules allow, other skills grant nothing.
+func TestOnlyManaged(t *testing.T) {
+	for vouched, want := range map[bool]bool{true: true, false: false} {
+		g := newGate(t, gate.Options{OnlyManaged: true})
+		in := gate.Scopes{Skills: []gate.Skill{{Scope: session.Scope{Skill: "pdf", Grants: []string{"Bash(make)"}},
+			Facts: gate.SkillFacts{Vouched: vouched}}}}
+		if _, err := g.With(in).Ask(t.Context(), command("make")); (err == nil) != want {
+			t.Errorf("vouched %v: %v", vouched, err)
+		}
+	}
+}

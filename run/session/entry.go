@@ -43,6 +43,7 @@ const (
 	TypeAgent      Type = "agent"
 	TypeMove       Type = "move"
 	TypeSeen       Type = "seen"
+	TypeRestore    Type = "restore"
 )
 
 // An Entry is one recorded event. IDs count from 1 within a file. Parent is the ID of the previous
@@ -68,6 +69,7 @@ type Entry struct {
 	Agent      *Agent      `json:"agent,omitempty"`
 	Move       *Move       `json:"move,omitempty"`
 	Seen       *Seen       `json:"seen,omitempty"`
+	Restore    *Restore    `json:"restore,omitempty"`
 }
 
 // ParseEntry decodes a line of a session's file, also one that was written before members had their
@@ -139,6 +141,8 @@ func (e *Entry) isValid() bool {
 		return e.Move != nil && e.Move.To >= 0 && e.Move.To < e.ID
 	case TypeSeen:
 		return e.Seen != nil
+	case TypeRestore:
+		return e.Restore != nil
 	}
 	return true
 }
@@ -405,6 +409,14 @@ type Release struct {
 // there.
 type Move struct {
 	To int `json:"to"`
+}
+
+// Restore records that files were brought back to their state before a message of the user, or that this was taken back.
+// Where the conversation went back, too, a Move follows.
+type Restore struct {
+	Before int  `json:"before,omitempty"` // the message's entry; 0 with Redo
+	Files  int  `json:"files"`            // how many changed
+	Redo   bool `json:"redo,omitempty"`
 }
 
 // Seen records what the conversation and its agents may have read from now on, where no other entry shows it.

@@ -196,14 +196,21 @@ func redo(ctx context.Context, s *engine.Session, args string) (engine.Reply, er
 // movedFrom returns where the conversation was before the last step back that was not taken back, if nothing was said
 // since.
 func movedFrom(s *engine.Session) (id int, ok bool) {
+	restores := map[int]bool{} // they say nothing
 	parents := map[int]int{}
 	var moves []session.Entry // since something was said
 	for e := range s.Log().All() {
 		parents[e.ID] = e.Parent
-		if e.Move == nil {
-			moves = nil
-		} else {
+		switch {
+		case e.Move != nil:
+			for id := e.Parent; id > 0 && restores[id]; id = parents[id] {
+				e.Parent = parents[id]
+			}
 			moves = append(moves, e)
+		case e.Restore != nil:
+			restores[e.ID] = true
+		default:
+			moves = nil
 		}
 	}
 	forward := 0

@@ -22,6 +22,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/checkpoint"
+	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -295,11 +296,23 @@ func (f *Files) messageAt(entry int) int {
 // it; 0 is the last turn that changed files and was not undone. What somebody else changed is left and named, unless
 // o.Force is set. [Files.Redo] takes it back.
 func (f *Files) Restore(ctx context.Context, entry int, o checkpoint.Options) (checkpoint.Result, error) {
-	journal, entry, err := f.journalAt(entry)
+	journal, from, err := f.journalAt(entry)
 	if err != nil {
 		return checkpoint.Result{}, err
 	}
-	return journal.Restore(ctx, entry, o)
+	result, err := journal.Restore(ctx, from, o)
+	if entry == 0 {
+		entry = f.messageAt(from)
+	}
+	f.note(session.Restore{Before: entry}, result)
+	return result, err
+}
+
+// note records a restore in the log, which reports errors of writing with its next entry.
+func (f *Files) note(r session.Restore, result checkpoint.Result) {
+	if r.Files = len(result.Files); r.Files > 0 {
+		f.conv.Log().Append(session.Entry{Type: session.TypeRestore, Restore: &r})
+	}
 }
 
 // Plan returns what [Files.Restore] would do, and diff, which compares a file with what it would become.
@@ -346,5 +359,7 @@ func (f *Files) Redo(ctx context.Context, o checkpoint.Options) (checkpoint.Resu
 	if err != nil {
 		return checkpoint.Result{}, err
 	}
-	return journal.Redo(ctx, o)
+	result, err := journal.Redo(ctx, o)
+	f.note(session.Restore{Redo: true}, result)
+	return result, err
 }

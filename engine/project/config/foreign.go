@@ -47,11 +47,11 @@ func (l *loader) adopt(from *layer) {
 		if m.val != from.top.get(m.key) || m.key == "$schema" || m.key == "lastChangelogVersion" {
 			continue // a repeated name: the last one counts; and what is no setting
 		}
-		key, val, used := "", (*node)(nil), false
+		key, val, used, held := "", (*node)(nil), false, len(l.result.held)
 		switch {
 		case from.project && !layout.SettingCounts(filepath.ToSlash(from.path), m.key):
 			if !from.pi {
-				l.unheld(from, m.key, m)
+				l.unheld(from, m.key, "", m)
 			}
 		case from.pi:
 			l.result.Foreign.PiHome = filepath.Dir(from.path)
@@ -61,10 +61,11 @@ func (l *loader) adopt(from *layer) {
 			if key == "allowedMarketplaces" {
 				key = "strictKnownMarketplaces" // another name of it
 			}
-			l.unheld(from, m.key, m)
+			l.unheld(from, m.key, "", m)
+			l.openPaths(from, m)
 			val, used = l.ofClaude(from, m)
 		}
-		if !used && !slices.Contains(effects()[m.key], "held") {
+		if !used && !slices.Contains(effects()[m.key], "held") && held == len(l.result.held) {
 			unused = append(unused, m.key)
 		} else if used && val != nil {
 			top.members = append(top.members, member{key: key, at: m.at, val: val})
@@ -106,6 +107,30 @@ func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
 		return nil, true
 	}
 	return nil, false
+}
+
+// An opens is a path of sandbox.filesystem.allowRead.
+type opens struct {
+	origin permission.Origin
+	path   string
+}
+
+// openPaths keeps what sandbox.filesystem.allowRead opens below denyRead, which a project cannot.
+func (l *loader) openPaths(from *layer, m member) {
+	if from.project || m.key != "sandbox" {
+		return
+	}
+	val := m.val
+	for _, key := range []string{"filesystem", "allowRead"} {
+		if val = val.get(key); val == nil {
+			return
+		}
+	}
+	for _, it := range val.items {
+		if path := l.absolute(held{base: from.base}, it.text); it.kind == 's' && path != "" {
+			l.opens = append(l.opens, opens{from.origin, path})
+		}
+	}
 }
 
 // ofPi returns the setting that a setting of Pi means here, and whether it has an effect.

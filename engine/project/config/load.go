@@ -49,6 +49,7 @@ type Options struct {
 	ConfigHome string   // Knack's own: $XDG_CONFIG_HOME/knack
 	ClaudeHome string   // ~/.claude or $CLAUDE_CONFIG_DIR
 	PiHome     string   // ~/.pi/agent
+	Home       string   // of the user, for ~ in paths of Claude Code's settings; "": not known
 	Dir        string   // working directory, absolute
 	Root       string   // root of the project: Dir or a parent of it, absolute
 
@@ -58,7 +59,8 @@ type Options struct {
 	Flags    map[string]any
 	Bare     bool // ignore the project's and the user's settings
 
-	// Policy are restrictions of the program that starts this one, as JSON. Only those of restrictiveKey are used;
+	// Policy are restrictions of the program that starts this one, as JSON. Only those of restrictiveKey are used, and those of
+	// Claude Code's settings that Knack holds;
 	// other keys that would restrict are an error, because an unreadable policy must not be treated as no policy.
 	Policy []string
 
@@ -85,6 +87,8 @@ type Config struct {
 	from   map[string][]Position
 	values []Value
 	held   []held
+	hidden []string // see Hidden
+	opened []string
 }
 
 // A Position is the place that a value comes from.
@@ -151,6 +155,7 @@ type loader struct {
 	Options
 	result *Config
 	layers []layer // highest precedence first
+	opens  []opens
 }
 
 func (l *loader) toolNames() []string {
@@ -177,6 +182,8 @@ func (l *loader) read(from layer, path string, data []byte) (layer, bool) {
 	}
 	if top != nil && from.foreign {
 		l.adopt(&from)
+	} else if top != nil {
+		l.borrow(&from, top, "")
 	}
 	if top != nil {
 		from.lost = l.lostRestrictions(from) || from.lost
@@ -343,13 +350,16 @@ var restrictiveWords = []string{"deny", "denied", "disable", "disallow", "only",
 
 // checkPolicy returns an error for a setting of a policy that would restrict and is not used.
 func checkPolicy(name string, val *node) error {
+	row := effects()[name]
+	if slices.ContainsFunc(row, func(word string) bool { return shapes[word] != nil }) {
+		return nil // see borrow
+	}
 	last := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
-	if !restrictiveKey(name) && slices.ContainsFunc(restrictiveWords, func(w string) bool {
+	if !restrictiveKey(name) && (row == nil || row[0] != "object") && slices.ContainsFunc(restrictiveWords, func(w string) bool {
 		return strings.Contains(last,
 			w)
 	}) {
-		return fmt.Errorf("%s is not supported: permissions.deny, permissions.ask and "+
-			"permissions.disableBypassPermissionsMode are", name)
+		return fmt.Errorf("%s is not supported: Knack cannot hold it", name)
 	}
 	if name == "permissions" && val.kind != 'o' || restrictiveKey(name) &&
 		name != "permissions.disableBypassPermissionsMode" &&
@@ -561,7 +571,10 @@ func (l *loader) merge() error {
 	}
 	l.noBypass(merged)
 	for _, name := range []string{"hooks", "statusLine"} {
-		kept := slices.DeleteFunc(l.result.Raw[name], func(s Section) bool { return !l.result.RunsHooks(s.Origin) })
+		kept := slices.DeleteFunc(l.result.Raw[name], func(s Section) bool {
+			return !l.result.RunsHooks(s.Origin) ||
+				name == "hooks" && l.result.OnlyPlugins("hooks") && s.Origin != permission.Managed
+		})
 		if l.result.Raw[name] = kept; len(kept) == 0 {
 			delete(l.result.Raw, name)
 		}
@@ -575,8 +588,8 @@ func (l *loader) merge() error {
 			return fmt.Errorf("settings: %w", err) // the table and Settings do not match
 		}
 	}
-	if _, ok := l.result.HeldBy("disableSkillShellExecution"); ok {
-		l.result.Settings.Skills.DisableShell = true
+	if err := l.restrict(); err != nil {
+		return err
 	}
 	if l.result.Settings.Permissions.DefaultMode == "" { // also if noBypass has removed it
 		l.result.values = slices.DeleteFunc(l.result.values, func(v Value) bool { return v.Key == "permissions.defaultMode" })
@@ -621,6 +634,12 @@ func (from layer) unknown(known map[string]bool, tree *node, prefix string) {
 			}
 		case !known[name]:
 			if from.silent || from.foreign && (effects()[name] != nil || mayRestrict(name)) { // see unheld
+				continue
+			}
+			if row := effects()[name]; row != nil && row[0] == "restricts" { // see borrow
+				continue
+			} else if row != nil && row[0] == "object" && m.val.kind == 'o' {
+				from.unknown(known, m.val, name+".")
 				continue
 			}
 			from.problem(m.at, knack.CodeUnknownKey, knack.Warn, near(name, known), "%s is not a setting; it is ignored",

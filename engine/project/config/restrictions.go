@@ -36,15 +36,10 @@ func mayRestrict(name string) bool {
 		func(word string) bool { return strings.HasPrefix(name, word) })
 }
 
-// off reports whether a value means that its key is not set.
-func (n *node) off() bool {
-	return n.kind == '0' || n.kind == 'b' && !n.yes || n.kind == 's' && n.text == ""
-}
-
 // unheld reports a setting of Claude Code that restricts, or may restrict, and is not held here. Where the file is the
 // administrator's, Load then fails; where it is the user's, nothing starts before the user has agreed; where it is a
-// project's, the file grants nothing.
-func (l *loader) unheld(from *layer, name string, m member) {
+// project's, the file grants nothing. of is the key for which * in the name stands.
+func (l *loader) unheld(from *layer, name, of string, m member) {
 	row := effects()[name]
 	has := func(word string) bool { return slices.Contains(row, word) }
 	managed := from.origin == permission.Managed
@@ -52,39 +47,55 @@ func (l *loader) unheld(from *layer, name string, m member) {
 	case has("object"):
 		if m.val.kind != 'o' {
 			if name != "permissions" && m.val.kind != '0' { // lostRestrictions reports that of permissions
-				l.weak(from, m, "%s is %s: nobody knows what it restricts", name, m.val.is())
+				l.weak(from, m.at, "%s is %s: nobody knows what it restricts", name, m.val.is())
 			}
 			return
 		}
 		for _, inner := range m.val.members {
-			key := name + "." + inner.key
-			if effects()[name+".*"] != nil {
-				key = name + ".*"
+			if inner.val != m.val.get(inner.key) {
+				continue // a repeated name: the last one counts
 			}
-			l.unheld(from, key, inner)
+			key, of := name+"."+inner.key, of
+			if effects()[name+".*"] != nil {
+				key, of = name+".*", inner.key
+			}
+			l.unheld(from, key, of, inner)
 		}
-	case has("managed") && !managed || has("grants") || has("neutral"):
+	case has("managed") && !managed || has("user") && from.project || has("flags") && !from.flag && !from.policy ||
+		has("grants") || has("neutral"):
 	case has("held"):
-		l.hold(from, name, m)
-	case has("if-false"):
-		if m.val.kind != 'b' || !m.val.yes {
-			l.weak(from, m, "%s restricts, and Knack cannot hold it", name)
-		}
+		l.hold(from, name, of, m)
 	case has("restricts"):
-		if !m.val.off() {
-			l.weak(from, m, "%s restricts, and Knack cannot hold it", name)
+		if m.val.kind != '0' && !(m.val.kind == 'b' && !m.val.yes) && !(m.val.kind == 's' && m.val.text == "") {
+			l.weak(from, m.at, "%s restricts, and Knack cannot hold it", name)
 		}
-	case managed || mayRestrict(name) && !m.val.off():
-		l.weak(from, m, "%s is not known to Knack, and may restrict", name)
+	case from.foreign && (managed || mayRestrict(name) && !(m.val.kind == '0' || m.val.kind == 'b' && !m.val.yes ||
+		m.val.kind == 's' && m.val.text == "")):
+		l.weak(from, m.at, "%s is not known to Knack, and may restrict", name)
+	}
+}
+
+// borrow keeps what restricts under a name of Claude Code in a file of Knack's own, or from the command line: hosts give
+// the settings that they give to Claude Code.
+func (l *loader) borrow(from *layer, tree *node, prefix string) {
+	for _, m := range tree.members {
+		name := prefix + m.key
+		switch row := effects()[name]; {
+		case m.val != tree.get(m.key) || row == nil || isKey(name):
+		case row[0] == "object" && m.val.kind == 'o' && effects()[name+".*"] == nil:
+			l.borrow(from, m.val, name+".")
+		case row[0] == "restricts" || row[0] == "object" && name != "permissions" && name != "sandbox":
+			l.unheld(from, name, "", m)
+		}
 	}
 }
 
 // weak records that a restriction of a file does not hold.
-func (l *loader) weak(from *layer, m member, format string, args ...any) {
+func (l *loader) weak(from *layer, at int, format string, args ...any) {
 	if from.silent {
 		return // the file grants nothing as it is
 	}
-	line, column := from.place(m.at)
+	line, column := from.place(at)
 	p := knack.Problem{Code: codeIgnored, Severity: knack.Error, Path: from.path, Line: line, Column: column,
 		Message: fmt.Sprintf(format, args...)}
 	from.lost = true
@@ -98,35 +109,139 @@ func (l *loader) weak(from *layer, m member, format string, args ...any) {
 
 // hold keeps a restriction that has no key of its own in Knack's settings. Those of a project count before it is
 // trusted, too.
-func (l *loader) hold(from *layer, name string, m member) {
-	want := byte('b')
-	switch name {
-	case "allowedHttpHookUrls", "allowedMcpServers", "deniedMcpServers", "disabledMcpjsonServers",
-		"blockedMarketplaces":
-		want = 'l'
-	case "requiredMinimumVersion", "requiredMaximumVersion":
-		want = 's'
-	case "disableAllHooks", "disableSkillShellExecution", "allowManagedHooksOnly", "disableSideloadFlags",
-		"disableCommandPluginSources", "allowManagedMcpServersOnly":
-	default:
-		return // a key of Knack's own has the same meaning
+func (l *loader) hold(from *layer, name, of string, m member) {
+	row := effects()[name]
+	i := slices.IndexFunc(row, func(word string) bool { return shapes[word] != nil })
+	if m.val.kind == '0' && allowsOnly(name) {
+		l.weak(from, m.at, "%s is null: nobody knows whether it allows all or nothing", name)
+		return
 	}
-	switch {
-	case m.val.off():
-	case m.val.kind != want:
-		l.weak(from, m, "%s is %s: nobody knows what it restricts", name, m.val.is())
-	default:
-		l.result.held = append(l.result.held, held{name, l.at(*from, m.val), m.val,
-			json.RawMessage(from.plain[m.val.at:m.val.end])})
+	if i < 0 || m.val.kind == '0' {
+		return // a key of Knack's own has the same meaning; or it is not set
 	}
+	if at, want := shapes[row[i]](m.val); want != "" {
+		l.weak(from, at.at, "%s has %s: it must be %s", name, at.displayText(), want)
+		return
+	}
+	off := m.val.kind == 'b' && m.val.yes == (row[i] == "if-false") || m.val.kind == 's' && m.val.text == ""
+	if off {
+		return
+	}
+	level := from.origin
+	if from.policy {
+		level = "host"
+	}
+	l.result.held = append(l.result.held, held{name, of, l.at(*from, m.val), level, from.base, m.val,
+		json.RawMessage(from.plain[m.val.at:m.val.end])})
+}
+
+// allowsOnly reports whether a setting is a list of what is allowed: without it all is, and if it is empty, nothing is.
+func allowsOnly(name string) bool {
+	return strings.HasPrefix(name, "allowed") || name == "availableModels" || name == "strictKnownMarketplaces"
+}
+
+// shapes are what the value of a restriction must be, by the word in its row. A func returns the value that is wrong and
+// what it must be; "": the restriction can be read.
+var shapes = map[string]func(n *node) (at *node, want string){
+	"flag":     func(n *node) (*node, string) { return n, unless(n.kind == 'b', "true or false") },
+	"if-false": func(n *node) (*node, string) { return n, unless(n.kind == 'b', "true or false") },
+	"text":     func(n *node) (*node, string) { return n, unless(n.kind == 's', "a string") },
+	"effort": func(n *node) (*node, string) {
+		return n, unless(n.kind == 's' && (n.text == "" || slices.Contains(efforts, n.text)),
+			"one of "+strings.Join(efforts, ", "))
+	},
+	"match": func(n *node) (*node, string) {
+		return n, unless(n.kind == 's' && (n.text == "" || n.text == "prefix" || n.text == "exact"), "prefix or exact")
+	},
+	"list":  func(n *node) (*node, string) { return n, unless(n.kind == 'l', "a list") },
+	"texts": items(func(n *node) string { return unless(n.kind == 's', "a string") }),
+	"hosts": items(func(n *node) string {
+		return unless(n.kind == 's' && n.text != "" && !strings.ContainsAny(n.text, "/ "), "a host")
+	}),
+	"servers": items(serverEntry),
+	"files": items(func(n *node) string {
+		return unless(n.has("path") && masks(n), `{"path": "…", "mode": "deny"} or "mask"`)
+	}),
+	"variables": items(func(n *node) string {
+		return unless(n.has("name") && masks(n), `{"name": "…", "mode": "deny"} or "mask"`)
+	}),
+	"surfaces": func(n *node) (*node, string) {
+		if n.kind == 'b' {
+			return n, ""
+		}
+		return items(func(n *node) string {
+			return unless(n.kind == 's' && slices.Contains(surfaces, n.text), "one of "+strings.Join(surfaces, ", "))
+		})(n)
+	},
+	"overrides": func(n *node) (*node, string) {
+		for _, m := range n.members {
+			if m.val.kind != 's' || overrides[m.val.text] == "" {
+				return m.val, "on, name-only, user-invocable-only or off"
+			}
+		}
+		return n, unless(n.kind == 'o', "an object")
+	},
+}
+
+// surfaces are what strictPluginOnlyCustomization may leave to plugins.
+var surfaces = []string{"skills", "agents", "hooks", "mcp"}
+
+// overrides are the values of skillOverrides, and what they are in skills.overrides.
+var overrides = map[string]string{"on": "on", "name-only": "name-only", "user-invocable-only": "user-only", "off": "off"}
+
+func unless(ok bool, want string) string {
+	if ok {
+		return ""
+	}
+	return want
+}
+
+// items returns the shape of a list whose entries have a shape.
+func items(want func(n *node) string) func(n *node) (*node, string) {
+	return func(n *node) (*node, string) {
+		if n.kind != 'l' {
+			return n, "a list"
+		}
+		for _, it := range n.items {
+			if s := want(it); s != "" {
+				return it, s
+			}
+		}
+		return n, ""
+	}
+}
+
+// has reports whether an object has a text under a key.
+func (n *node) has(key string) bool {
+	v := n.get(key)
+	return v != nil && v.kind == 's' && v.text != ""
+}
+
+func masks(n *node) bool {
+	v := n.get("mode")
+	return v != nil && v.kind == 's' && (v.text == "deny" || v.text == "mask")
+}
+
+// serverEntry is the shape of an entry of a list of MCP servers.
+func serverEntry(n *node) string {
+	command := n.get("serverCommand")
+	_, wrong := items(func(n *node) string { return unless(n.kind == 's', "a string") })(cmp.Or(command, &node{}))
+	known := func(m member) bool {
+		return m.key == "serverCommand" && wrong == "" || (m.key == "serverName" || m.key == "serverUrl") && n.has(m.key)
+	}
+	return unless(n.kind == 's' || n.kind == 'o' && slices.ContainsFunc(n.members, known) &&
+		!slices.ContainsFunc(n.members, func(m member) bool { return strings.HasPrefix(m.key, "server") && !known(m) }),
+		"a name, or an object with serverName, serverUrl or serverCommand")
 }
 
 // A held is a value of a restriction that hold has kept.
 type held struct {
-	name string
+	name, of string // of: the key for which * in the name stands
 	Position
-	val  *node
-	text json.RawMessage
+	level permission.Origin // Origin; "host" if it comes from Options.Policy, which adds nothing to an administrator's list
+	base  string            // of the file, see layer
+	val   *node
+	text  json.RawMessage
 }
 
 // Held returns the values of a restriction of Claude Code's settings.
@@ -152,7 +267,7 @@ func (c *Config) HeldBy(name string) (at Position, ok bool) {
 func (c *Config) RunsHooks(origin permission.Origin) bool {
 	return !slices.ContainsFunc(c.held, func(h held) bool {
 		if origin == permission.Managed {
-			return h.name == "disableAllHooks" && h.Origin == permission.Managed
+			return h.name == "disableAllHooks" && h.level == permission.Managed
 		}
 		return h.name == "allowManagedHooksOnly" ||
 			h.name == "disableAllHooks" && (h.Origin != permission.Project || origin == permission.Project)
@@ -169,7 +284,7 @@ func (c *Config) HookURL(origin permission.Origin, address string) error {
 		if h.name != "allowedHttpHookUrls" || below {
 			continue
 		}
-		matches[h.Origin] = matches[h.Origin] || slices.ContainsFunc(h.val.items, func(n *node) bool {
+		matches[h.level] = matches[h.level] || slices.ContainsFunc(h.val.items, func(n *node) bool {
 			return n.kind == 's' && wildcard(n.text, address)
 		})
 	}
@@ -202,6 +317,9 @@ func wildcard(pattern, text string) bool {
 // of a level that has allowedMcpServers. An administrator's own server needs no list. name is as it was defined; command
 // is the program with its arguments, address that of a remote server.
 func (c *Config) Server(origin permission.Origin, name string, command []string, address string) error {
+	if c.OnlyPlugins("mcp") && origin != permission.Managed && origin != permission.Plugin {
+		return errors.New("strictPluginOnlyCustomization leaves MCP servers to plugins and the administrator")
+	}
 	_, managedOnly := c.HeldBy("allowManagedMcpServersOnly")
 	allowed := map[permission.Origin]*allowList{}
 	for _, h := range c.held {
@@ -225,10 +343,10 @@ func (c *Config) Server(origin permission.Origin, name string, command []string,
 			if managedOnly && h.Origin != permission.Managed {
 				continue
 			}
-			if allowed[h.Origin] == nil {
-				allowed[h.Origin] = &allowList{}
+			if allowed[h.level] == nil {
+				allowed[h.level] = &allowList{}
 			}
-			allowed[h.Origin].join(list)
+			allowed[h.level].join(list)
 		}
 	}
 	for _, list := range allowed {

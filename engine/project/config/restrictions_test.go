@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,8 @@ func TestEffects(t *testing.T) {
 			t.Errorf("%s: %q is no effect", name, words[0])
 		}
 		for _, word := range words[1:] {
-			if words[0] != "restricts" || !slices.Contains([]string{"held", "managed", "if-false"}, word) {
+			if words[0] != "restricts" || !slices.Contains([]string{"held", "managed", "user", "flags"}, word) &&
+				shapes[word] == nil {
 				t.Errorf("%s: %q means nothing", name, word)
 			}
 		}
@@ -37,6 +39,85 @@ func TestEffects(t *testing.T) {
 		if !slices.Contains(names, name) && !strings.HasSuffix(name, ".*") {
 			t.Errorf("%s is no setting of that version", name)
 		}
+	}
+}
+
+// Whatever the shape of a restriction's value is that it must not have, somebody is told, or nothing is allowed: it is
+// never taken for none. Null is not set, except where that allows everything and an empty list nothing.
+func TestWrongShapes(t *testing.T) {
+	values := map[byte]string{'s': `"x y/z"`, 'l': `[5]`, 'n': `-1`, 'o': `{"x": 5}`, '0': `null`, 'b': `true`}
+	for name, row := range effects() {
+		i := slices.IndexFunc(row, func(word string) bool { return shapes[word] != nil })
+		if row[0] != "restricts" || i < 0 {
+			continue
+		}
+		for kind, value := range values {
+			if kind == 'b' && (row[i] == "flag" || row[i] == "surfaces" || row[i] == "if-false") ||
+				kind == 's' && row[i] == "text" || kind == 'l' && row[i] == "list" || kind == '0' && !allowsOnly(name) {
+				continue
+			}
+			text := value
+			parts := strings.Split(strings.Replace(name, "*", "opus", 1), ".")
+			for _, key := range slices.Backward(parts) {
+				text = fmt.Sprintf("{%q: %s}", key, text)
+			}
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "managed-settings.json"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if slices.Contains(row, "flags") {
+				if _, err := Load(Options{Policy: []string{text}}); err == nil {
+					t.Errorf("%s is taken for no restriction", text)
+				}
+			} else if _, err := Load(Options{Managed: []string{dir}}); err == nil {
+				t.Errorf("%s is taken for no restriction", text)
+			}
+		}
+	}
+}
+
+// A held list of Claude Code in Knack's own files and on the command line restricts, too.
+func TestBorrow(t *testing.T) {
+	c := load(t, map[string]string{"user/settings.json": `{"maxEffortLevel": "low", "sandbox": {"network":
+		{"deniedDomains": ["*"]}, "failIfUnavailable": true, "filesystem": {"denyRead": ["~/x", "/y", "z"]}}, "skillOverrides": {"a": "off"}}`})
+	if got := c.ModelLimits().Effort("x/y"); got != "low" {
+		t.Errorf("effort at most %q", got)
+	}
+	var rules []string
+	for _, r := range c.Rules.Deny {
+		rules = append(rules, r.String())
+	}
+	if got := strings.Join(rules, " "); !strings.HasPrefix(got, "WebFetch Read(~/x) Read(//y) Read(//") {
+		t.Errorf("rules: %s", got)
+	}
+	if c.Settings.Skills.Overrides["a"] != "off" || c.Settings.Sandbox.Mode != "require" {
+		t.Errorf("overrides: %v, sandbox: %s", c.Settings.Skills.Overrides, c.Settings.Sandbox.Mode)
+	}
+	dir := t.TempDir()
+	for text, ok := range map[string]bool{`{"sandbox": {"mode": "off"}}`: false, `{"sandbox": {"mode": "auto"}}`: true} {
+		c, err := Load(Options{Dir: dir, Policy: []string{`{"sandbox": {"enabled": true}}`}, Settings: []string{text}})
+		if (err == nil) != ok {
+			t.Errorf("%s: %v, %v", text, c, err)
+		}
+	}
+}
+
+// What only an administrator's rules, hosts and plugins may do.
+func TestManagedOnly(t *testing.T) {
+	c := load(t, map[string]string{managedFile: `{"allowManagedPermissionRulesOnly": true, "permissions": {"allow": ["Read(//a)"]}, "autoMemoryEnabled": false,
+		"strictPluginOnlyCustomization": ["mcp", "hooks"], "sandbox": {"network": {"allowManagedDomainsOnly": true}}}`,
+		userFile:             `{"permissions": {"allow": ["Bash"], "deny": ["Edit"]}, "hooks": {"Stop": []}}`,
+		"user/settings.json": `{"memory": {"auto": true}, "sandbox": {"allowHosts": ["example.com"]}}`, "managed/settings.json": `{"sandbox":
+		{"allowHosts": ["example.org"]}}`})
+	if n := len(c.Rules.Allow); n != 1 || len(c.Rules.Deny) != 1 || c.Settings.Memory.Auto {
+		t.Errorf("%d allow rules, %d deny rules", n, len(c.Rules.Deny))
+	}
+	if got := c.Settings.Sandbox.AllowHosts; !slices.Equal(got, []string{"example.org"}) {
+		t.Errorf("hosts: %v", got)
+	}
+	if len(c.Raw["hooks"]) > 0 || c.Server(permission.User, "a", nil, "") == nil ||
+		c.Server(permission.Plugin, "a", nil, "") != nil || c.OnlyPlugins("skills") {
+		t.Error("hooks and servers are for plugins and the administrator")
 	}
 }
 

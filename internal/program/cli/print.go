@@ -85,7 +85,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		return control.Serve(ctx, control.Options{
 			In: c.InOrStdin(), Out: out, Stdout: stdout, Messages: messages, Schema: schema, Show: shown.print,
 			Prompts: f.permissionPrompt == "stdio", Unattended: f.permissionPrompts == "none", Replay: f.replay,
-			MaySave: f.hostMaySave, Timeout: f.hostTimeout,
+			MaySave: f.hostMaySave, Timeout: f.hostTimeout, Agree: e.Unread.Ask,
 			Start: func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
 				return f.start(ctx, e, person, edit, c.ErrOrStderr())
 			},

@@ -108,8 +108,8 @@ func sessionShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show what happened in a session",
-		Long: `Show what happened in a session, and at the end when it was restored to before which
-of your messages. The beginning of an ID is enough. --json prints
+		Long: `Show what happened in a session, and at the end when it, or its files, were restored to
+before which of your messages. The beginning of an ID is enough. --json prints
 the entries of every branch unchanged, one per line. With the ID of a sub-agent, it
 shows the conversation of that sub-agent; the session that started it shows the ID.`,
 		Args: exactly(1, "knack session list"),

@@ -109,6 +109,9 @@ func messageAt(log *session.Log, at int) (entry, n int, err error) {
 	here := c.messages(log.Leaf())
 	all := here
 	for _, e := range slices.Backward(c.moves) {
+		if e.Restore != nil {
+			continue
+		}
 		if left := c.messages(e.Parent); len(left) > len(all) && slices.Equal(all, left[:len(all)]) {
 			all = left
 		}
@@ -129,8 +132,8 @@ func messageAt(log *session.Log, at int) (entry, n int, err error) {
 // A conversation is what of a log says how its messages of the user follow each other.
 type conversation struct {
 	parents map[int]int
-	typed   map[int]string // by the entry of each message that began a turn
-	moves   []session.Entry
+	typed   map[int]string  // by the entry of each message that began a turn
+	moves   []session.Entry // and restores of files alone
 }
 
 func readConversation(log *session.Log) conversation {
@@ -140,7 +143,10 @@ func readConversation(log *session.Log) conversation {
 		if engine.StartsTurn(e) {
 			c.typed[e.ID] = engine.TypedIn(e)
 		}
-		if e.Move != nil {
+		if last := len(c.moves) - 1; e.Move != nil && last >= 0 && c.moves[last].ID == e.ID-1 && c.moves[last].Restore != nil {
+			c.moves = c.moves[:last]
+		}
+		if e.Move != nil || e.Restore != nil {
 			c.moves = append(c.moves, e)
 		}
 	}
@@ -158,12 +164,29 @@ func (c conversation) messages(leaf int) (ids []int) {
 	return ids
 }
 
-// stepsBack says when the conversation went back, and to before which message.
+// filesBack says what a restore of files alone did.
+func (c conversation) filesBack(r session.Restore) string {
+	files := plain.Count(r.Files, "file")
+	if r.Redo {
+		return files + " changed again: a restore was taken back"
+	}
+	ids := c.messages(r.Before)
+	if len(ids) == 0 {
+		return files + " restored"
+	}
+	return fmt.Sprintf("%s restored to before message %d: %s", files, len(ids), engine.Clip(c.typed[ids[len(ids)-1]], 60))
+}
+
+// stepsBack says when the conversation or its files went back, and to before which message.
 func stepsBack(log *session.Log) (lines []string) {
 	c := readConversation(log)
 	for _, e := range c.moves {
-		from, to := c.messages(e.Parent), c.messages(e.Move.To)
 		when := e.Time.Local().Format(time.DateTime)
+		if r := e.Restore; r != nil {
+			lines = append(lines, fmt.Sprintf("%s: %s", when, c.filesBack(*r)))
+			continue
+		}
+		from, to := c.messages(e.Parent), c.messages(e.Move.To)
 		if len(from) > len(to) {
 			lines = append(lines, fmt.Sprintf("%s: restored to before message %d: %s", when, len(to)+1,
 				engine.Clip(c.typed[from[len(to)]], 60)))

@@ -195,8 +195,34 @@ func (p *person) Ask(ctx context.Context, q engine.Question) (engine.Answer, err
 		return p.choose(ctx, q)
 	case q.Asker == engine.AskerPlan:
 		return p.plan(ctx, q)
+	case q.Asker == engine.AskerSettings:
+		return goOn(ctx, q, p.request)
 	}
 	return engine.Answer{}, engine.ErrCannot
+}
+
+// goOn asks the host whether to go on without restrictions of the settings, as if that were a call.
+func goOn(ctx context.Context, q engine.Question,
+	send func(context.Context, any) (json.RawMessage, error)) (engine.Answer, error) {
+
+	input, err := json.Marshal(map[string]string{"problems": q.Text})
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	data, err := send(ctx, canUseTool{Subtype: subtypeCanUseTool, Tool: "GoOnWithoutRestrictions", Input: input,
+		Call: "settings", Title: q.Title, Name: "GoOnWithoutRestrictions", Reason: q.Text, Kind: reasonSafetyCheck,
+		Description: q.Text, Once: true})
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	var answer toolAnswer
+	if err := decode(data, &answer); err != nil {
+		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
+	}
+	if answer.Behavior != behaviorAllow {
+		return engine.Answer{Option: engine.OptionNo, Reason: answer.Message}, nil
+	}
+	return engine.Answer{Option: engine.OptionYes}, nil
 }
 
 // approve asks the host for permission for a call.

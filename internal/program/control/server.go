@@ -36,6 +36,8 @@ type Options struct {
 	// Start starts the session; edit applies the host's changes to its options.
 	Start func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error)
 	Show  func(*engine.Engine) // see Runner
+	// Agree asks who whether to go on without restrictions that cannot be read, before Start; nil: nobody is asked.
+	Agree func(ctx context.Context, who engine.Person) error
 
 	Schema  *Schema // see Runner
 	Prompts bool    // the host approves calls: --permission-prompt-tool stdio
@@ -591,13 +593,24 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 // start starts the session with the host's setup, unless it has already started.
 func (s *server) start(ctx context.Context) (*engine.Session, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.conversation != nil {
-		return s.conversation.Session(), nil
+	known := s.conversation
+	s.mu.Unlock()
+	if known != nil {
+		return known.Session(), nil
 	}
 	var answerer engine.Person
 	if s.Prompts {
 		answerer = &person{s}
+	}
+	if s.Agree != nil && answerer != nil { // without mu, because the answer needs it
+		if err := s.Agree(ctx, answerer); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conversation != nil { // meanwhile
+		return s.conversation.Session(), nil
 	}
 	if s.setup.schema != nil {
 		s.runner.Schema = s.setup.schema

@@ -160,6 +160,7 @@ func newHost(t testing.TB, model llm.Model, files []string, options ...hostOptio
 		edit(&so)
 		return e.Start(ctx, who, so)
 	}
+	serve.Agree = func(ctx context.Context, who engine.Person) error { return e.Unread.Ask(ctx, who) }
 	for _, option := range options {
 		option(&o, &serve)
 	}
@@ -601,6 +602,32 @@ func TestQuestions(t *testing.T) {
 	h.answers(`{"behavior":"allow","updatedInput":{"questions":[],"answers":{"Which?":"blue"}}}`,
 		`"tool_name":"AskUserQuestion"`, `"requires_user_interaction":true`, `{"label":"red","description":""}`)
 	h.expect(`"type":"result"`, `"result":"done"`)
+	h.end()
+}
+
+// TestUnread: the host is asked whether to go on without restrictions that cannot be read; without a yes, and without a
+// host that answers questions, no message is accepted.
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	files := []string{".knack/settings.json", `{"permissions": {"deny": "Bash"}}`}
+	h := newHost(t, llmtest.New(llmtest.Reply("done")), files)
+	h.say(`{"type":"control_request","request_id":"0","request":{"subtype":"initialize"}}`)
+	h.answers(`{"behavior":"allow"}`, `"tool_name":"GoOnWithoutRestrictions"`, `settings.json:1:26: permissions.deny`)
+	h.user("go")
+	h.expect(`"type":"result"`, `"result":"done"`)
+	if err := h.end(); err != nil {
+		t.Error(err)
+	}
+	h = newHost(t, llmtest.New(), files)
+	h.user("go")
+	h.answers(`{"behavior":"deny","message":"no"}`, `"tool_name":"GoOnWithoutRestrictions"`)
+	h.expect(`"type":"result"`, `"is_error":true`, `permissions.deny`)
+	if err := h.end(); err == nil {
+		t.Error("it goes on after a no")
+	}
+	h = newHost(t, llmtest.New(), files, noPrompts)
+	h.user("go")
+	h.expect(`"type":"result"`, `"is_error":true`, `permissions.deny`)
 	h.end()
 }
 

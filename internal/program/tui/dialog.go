@@ -60,7 +60,7 @@ func newDialog(q engine.Question) *dialog {
 	case len(q.Options) > 0:
 		d.list = newPicker("", d.items())
 		d.list.closed = len(d.list.items) < 10
-		if q.Call != nil || q.Asker == engine.AskerPlan || q.Asker == engine.AskerTrust {
+		if q.Call != nil || q.Asker == engine.AskerPlan || q.Asker == engine.AskerTrust || q.Asker == engine.AskerSettings {
 			d.list.at = -1 // an Enter meant for the prompt must not approve anything
 		}
 	case len(q.Fields) > 0:

@@ -5,6 +5,7 @@ package wire
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -188,7 +189,15 @@ func unreachable(err error) (llm.ErrorKind, string) {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var name *net.DNSError
+	var unknown x509.UnknownAuthorityError
 	switch {
+	case viaProxy(err) && errors.Is(err, syscall.ECONNREFUSED):
+		return llm.Invalid, fmt.Sprintf("no server answers at %s, which HTTPS_PROXY or the setting proxy names", dialed(err))
+	case strings.HasSuffix(err.Error(), http.StatusText(http.StatusProxyAuthRequired)):
+		return llm.Invalid, "the proxy asks for a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"
+	case errors.As(err, &unknown):
+		return llm.Invalid, "the certificate of the server is signed by nobody this machine trusts: SSL_CERT_FILE or " +
+			"NODE_EXTRA_CA_CERTS may name a file with the certificate of your organisation"
 	case errors.As(err, &certificate), errors.Is(err, errRedirect):
 		return llm.Invalid, err.Error()
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
@@ -206,6 +215,16 @@ func unreachable(err error) (llm.ErrorKind, string) {
 		return llm.Broken, "the connection was lost"
 	}
 	return llm.Broken, err.Error()
+}
+
+// viaProxy reports whether the connection to a proxy failed.
+func viaProxy(err error) bool {
+	for op := (*net.OpError)(nil); errors.As(err, &op); err = op.Err {
+		if op.Op == "proxyconnect" {
+			return true
+		}
+	}
+	return false
 }
 
 // dialed returns the address to which the connection failed: the provider's or a proxy's. For a proxy, the

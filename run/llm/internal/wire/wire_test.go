@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -178,8 +180,13 @@ func TestUnreachable(t *testing.T) {
 		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), llm.Broken,
 			"the provider cannot be reached: is there a network?"},
 		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial(os.NewSyscallError("connect", syscall.ECONNREFUSED))},
-			llm.Broken,
-			"no server answers at the proxy 127.0.0.1:11434: is it running?"},
+			llm.Invalid,
+			"no server answers at the proxy 127.0.0.1:11434, which HTTPS_PROXY or the setting proxy names"},
+		{&url.Error{Op: "Post", URL: "http://box", Err: errors.New("Proxy Authentication Required")}, llm.Invalid,
+			"the proxy asks for a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"},
+		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, llm.Invalid,
+			"the certificate of the server is signed by nobody this machine trusts: SSL_CERT_FILE or " +
+				"NODE_EXTRA_CA_CERTS may name a file with the certificate of your organisation"},
 		{fmt.Errorf("dial: %w", syscall.ECONNREFUSED), llm.Broken, "no server answers at the address: is it running?"},
 		{dial(os.NewSyscallError("read", syscall.ECONNRESET)), llm.Broken, "the connection was lost"},
 		{io.ErrUnexpectedEOF, llm.Broken, "the connection was lost"},

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/run/llm"
+)
+
+// Users of other agents have variables in their environment that say how models are reached. These have the same effect
+// here, or a warning names them.
+
+// otherNames are variables that other programs read in the place of ours.
+var otherNames = map[string]string{"OPENAI_BASE_URL": "OPENAI_API_BASE", "GOOGLE_GEMINI_BASE_URL": "GEMINI_BASE_URL"}
+
+// withoutEffect are variables that choose how Claude Code reaches a model, which has no equal here.
+var withoutEffect = []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
+	"ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_UNIX_SOCKET", "CLAUDE_CODE_CLIENT_CERT",
+	"CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS"}
+
+// readEnvironment adds what the variables of the process say about models, which come before those of settings files.
+func (f *Foreign) readEnvironment() {
+	env := f.project.options.Env
+	if name := env.Get("ANTHROPIC_MODEL"); name != "" {
+		f.models = append([]config.ForeignModel{{Name: name}}, f.models...)
+	}
+	for variable, tier := range tierVariables {
+		if name := env.Get(variable); name != "" {
+			if f.tiers == nil {
+				f.tiers = map[string]string{}
+			}
+			f.tiers[tier] = name
+		}
+	}
+	for _, name := range withoutEffect {
+		if v := env.Get(name); v != "" && v != "0" && v != "false" {
+			f.addUnused("the environment", name)
+		}
+	}
+}
+
+// addHeaders adds the headers of ANTHROPIC_CUSTOM_HEADERS, lines of the form Name: Value.
+func (m *Models) addHeaders(e *llm.Endpoint) {
+	for line := range strings.Lines(m.Env.Get("ANTHROPIC_CUSTOM_HEADERS")) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			continue
+		}
+		if e.Header == nil {
+			e.Header = http.Header{}
+		}
+		e.Header.Set(name, strings.TrimSpace(value))
+	}
+}
+
+// client returns an HTTP client with the proxy, and the certificates of NODE_EXTRA_CA_CERTS; nil: the default client.
+func (m *Models) client(proxy string) (*http.Client, error) {
+	c, err := Client(proxy)
+	file := m.Env.Get("NODE_EXTRA_CA_CERTS")
+	if err != nil || file == "" {
+		return c, err
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, &Error{Err: fmt.Errorf("NODE_EXTRA_CA_CERTS: %w", err), Hint: "unset NODE_EXTRA_CA_CERTS", Exit: ExitUsage}
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, &Error{Err: fmt.Errorf("NODE_EXTRA_CA_CERTS: %s has no certificate", file),
+			Hint: "unset NODE_EXTRA_CA_CERTS", Exit: ExitUsage}
+	}
+	var transport *http.Transport
+	if c == nil {
+		transport = http.DefaultTransport.(*http.Transport).Clone()
+	} else {
+		transport = c.Transport.(*http.Transport)
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool}
+	return &http.Client{Transport: transport}, nil
+}
