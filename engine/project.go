@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -245,7 +246,11 @@ func (p *Project) findSources(ctx context.Context) {
 	for _, k := range p.config.Settings.Skills.Order {
 		s.Order = append(s.Order, knack.SourceKind(k))
 	}
+	closed := closedFiles(p.config, permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()})
 	s.Check = func(path string, data []byte, head bool) error {
+		if closed != nil && (closed(path) || closed(realPath(path))) {
+			return errors.New("a rule for reading denies it, or would ask about it")
+		}
 		t := trustOf(p, path)
 		if head {
 			return inAdded(p, t, t.CheckHead(path, data))
@@ -275,13 +280,17 @@ func (p *Project) findSources(ctx context.Context) {
 	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources, []knack.Source{installedNames{p}})
 }
 
+// closedFiles returns what reports whether rules deny the model to read a file, or would ask; nil: they close none.
+func closedFiles(c *config.Config, place permission.PathContext) func(path string) bool {
+	return c.Rules.Closed(c.Settings.Permissions.DefaultMode, place, permission.Subject{Tool: "read"})
+}
+
 // findTemplates finds templates and agents.
 func (p *Project) findTemplates() {
 	o, env := &p.options, p.options.Env
 	place := permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
 	p.texts = instructions.Options{Secret: place.SecretFunc(), Check: p.trust.Check, Templates: o.Templates,
-		Closed: p.config.Rules.Closed(p.config.Settings.Permissions.DefaultMode, place, permission.Subject{Tool: "read"}),
-		Tools:  func() []string { return p.known().names() }}
+		Closed: closedFiles(p.config, place), Tools: func() []string { return p.known().names() }}
 	if !o.Bare {
 		p.texts.Dir, p.texts.Root, p.texts.Home = p.dir, p.root, p.home
 		p.texts.ConfigHome, p.texts.ClaudeHome = env.ConfigDir(), env.ClaudeDir()

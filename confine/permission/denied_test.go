@@ -245,3 +245,42 @@ func TestGitAndDenied(t *testing.T) {
 	g.write("repo/only", "mine")
 	check(permission.Deny, "git add -u", "git commit -m x only")
 }
+
+// TestGitPrintsDenied: what git stores of a file that a rule denies is printed by no command that a rule or nobody's
+// question allows, in the sandbox and without one.
+func TestGitPrintsDenied(t *testing.T) {
+	g := newGitGround(t)
+	for name, text := range map[string]string{"notes.key": "MARK", "keys/k": "MARK", "plain": "one", "dir/f": "one"} {
+		g.write("repo/"+name, text)
+	}
+	g.git("repo", "add", ".")
+	g.git("repo", "commit", "-qm", "base")
+	g.git("repo", "tag", "base")
+	g.write("repo/plain", "two")
+	g.git("repo", "commit", "-qam", "plain")
+	for _, confined := range []bool{true, false} {
+		place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), Git: permission.NewGit(g.repo),
+			GitEnv: true, Confined: func() bool { return confined }}
+		rules := permission.Rules{Allow: rulesOf(t, "Bash(git:*) | Bash(cd:*)", permission.Flag),
+			Deny: rulesOf(t, "Read(*.key) | Read(./keys/**)", permission.User)}
+		check := func(want permission.Verdict, lines ...string) {
+			t.Helper()
+			for _, line := range lines {
+				d := rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: line})
+				if d.Verdict != want || want == permission.Deny && d.Rule == "" {
+					t.Errorf("confined %v: %s: %s, want %s (%s %s %v)", confined, line, d.Verdict, want, d.Rule, d.Reason, d.Subjects)
+				}
+			}
+		}
+		check(permission.Deny, "git log -p", "git show base", "git grep MARK HEAD")
+		if !confined {
+			break // git is asked a few times for each line
+		}
+		check(permission.Deny, "git log --pat -3", "git log -U0 -p -- keys", "git --no-pager show HEAD^ --stat -p", "git show 0123abc",
+			"git diff base^{tree} HEAD^{tree}", "git reflog -p", "git archive base:keys", "git grep --cached MARK",
+			"git cat-file --batch", "git fast-export --all", "cd dir && git log -p", "git log -p dir keys | cat")
+		check(permission.Allow, "git log -3 --stat", "git show", "git show -s base", "git diff base HEAD", "git log -p -- dir",
+			"git log -p plain", "git log -p -- . ':!keys' ':!*.key'", "git show base -- plain", "git status -v", "git grep MARK HEAD -- dir",
+			"git cat-file -p base", "git archive HEAD dir", "git add -A -- ':!keys' ':!*.key'")
+	}
+}

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -58,6 +59,11 @@ func (j *judge) deniedGitFile(f gitFile, why string) {
 			return
 		}
 	}
+}
+
+// excludes reports whether a word of a git command is a pathspec that leaves files out.
+func excludes(word string) bool {
+	return strings.HasPrefix(word, ":!") || strings.HasPrefix(word, ":^") || strings.HasPrefix(word, ":(exclude)")
 }
 
 // withoutExcluded is specs for a list in which some may exclude files. The empty list means all files.
@@ -162,4 +168,127 @@ func (t *worktree) touch(sub string, args []string, all bool) {
 	if untracked {
 		t.collect(t.run(append([]string{"ls-files", "-z", "--others", "--exclude-standard"}, specs...)...))
 	}
+}
+
+// deniedStored denies a git command that prints what git stores of files that rules deny to read: a sandbox closes the
+// files, not what git keeps of them. words are its subcommand and arguments, "" for an unknown one.
+func (j *judge) deniedStored(dir string, words []string) {
+	if !slices.ContainsFunc(j.rules.Deny, func(r Rule) bool { read, _ := r.deniesFiles(); return read }) {
+		return
+	}
+	printed := j.paths.Git.inWorktree(j.paths.ctx, filepath.FromSlash(dir), func(t *worktree) {
+		t.print(words[0], words[1:])
+	})
+	if len(printed) == 0 {
+		return
+	}
+	denied := j.denied
+	if denied == nil {
+		d, err := j.rules.DeniedFiles(j.paths.ctx, *j.paths)
+		if err != nil {
+			j.incomplete(Subject{Kind: KindBash, Text: "git " + words[0]}, err)
+			return
+		}
+		denied = &d
+	}
+	top, err := Resolve(filepath.FromSlash(printed[0].top))
+	if err != nil {
+		return
+	}
+	for _, f := range printed {
+		name := path.Join(filepath.ToSlash(top), f.name)
+		rule := denied.Covers(name, true)
+		for i := range j.rules.Deny {
+			r := &j.rules.Deny[i]
+			if read, _ := r.deniesFiles(); !read || r.String() != rule {
+				continue
+			}
+			x := judgedBy(Subject{Kind: KindRead, Text: name, Tool: j.request.Tool, Aliases: j.request.Aliases}, Deny, r)
+			x.Reason = "git " + words[0] + " would print what git stores of it; name other files, or leave it out with -- . ':!" +
+				f.name[1:] + "'"
+			j.add(x, "")
+			return
+		}
+	}
+}
+
+// print adds the files of which a subcommand may print what git stores, as patches or whole: those that are tracked now
+// or, of single commits, those that they change.
+func (t *worktree) print(sub string, args []string) {
+	ops, after, options := operands(args, sub)
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(options, func(o string) bool { return slices.Contains(names, o) })
+	}
+	patch := slices.ContainsFunc(options, printsPatch)
+	if sub == "grep" && len(ops) > 0 && !has("-e", "-f") {
+		ops = ops[1:] // the pattern
+	}
+	var revs, files []string
+	ranges, unclear := false, false // unclear: an object, or not known before it runs
+	for _, op := range ops {
+		_, err := os.Lstat(filepath.Join(t.dir, op))
+		switch {
+		case op != "" && err == nil && after == nil:
+			files = append(files, op)
+		case t.commit(op) != "":
+			revs = append(revs, op)
+		case strings.Contains(op, "..") || strings.HasPrefix(op, "^"):
+			revs, ranges = append(revs, op), true
+		default:
+			unclear = true
+		}
+	}
+	specs := t.withoutExcluded(slices.Concat(files, after))
+	if unclear {
+		specs = nil
+	}
+	tracked := func() { t.collect(t.run(append([]string{"ls-files", "-z"}, specs...)...)) }
+	switch sub {
+	case "show":
+		quiet := has("-s", "--no-patch", "--stat", "--shortstat", "--numstat", "--name-only", "--name-status", "--summary")
+		switch {
+		case unclear, ranges && (patch || !quiet):
+			tracked()
+		case patch || !quiet:
+			t.log(slices.Concat([]string{"--no-walk"}, revs, specs)...)
+		}
+	case "diff", "difftool":
+		if cached := has("--cached", "--staged"); cached || len(revs) > 0 {
+			if cached {
+				revs = append([]string{"--cached"}, revs...)
+			}
+			t.diff(slices.Concat(revs, specs)...)
+		} else if unclear && !has("--no-index") {
+			tracked()
+		}
+	case "status", "commit":
+		if has("-v", "--verbose") {
+			t.diff("--cached")
+		}
+	case "log", "whatchanged", "reflog", "diff-tree", "diff-index", "stash":
+		if patch {
+			tracked()
+		}
+	case "grep":
+		if len(revs) > 0 || unclear || has("--cached") {
+			tracked()
+		}
+	case "cat-file":
+		if (unclear || len(revs) == 0) && !has("-t", "-s", "-e", "--batch-check") {
+			tracked()
+		}
+	case "archive", "format-patch", "fast-export", "bundle", "range-diff", "merge-tree", "unpack-file":
+		tracked()
+	}
+}
+
+// printsPatch reports whether an option makes git log and its like print patches. Git accepts abbreviations.
+func printsPatch(option string) bool {
+	name, _, _ := strings.Cut(option, "=")
+	switch name {
+	case "-p", "-u", "-c", "-U", "-L", "-W", "--cc", "--dd", "--binary", "--remerge-diff":
+		return true
+	}
+	return len(name) > 3 && slices.ContainsFunc([]string{"--patch-with-stat", "--patch-with-raw", "--unified",
+		"--function-context", "--word-diff-regex", "--color-words"}, func(long string) bool { return strings.HasPrefix(long, name) })
 }

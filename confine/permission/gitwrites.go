@@ -26,7 +26,8 @@ const maxProtectedWrites = 12
 // gitWrites judges the protected files that a git command would write, as far as this is known before it runs.
 func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 	p := j.paths
-	if !c.Git || p.Git == nil || c.Effect == bash.Reads || c.Subcommand == 0 || c.Subcommand >= len(c.Words) {
+	reads := c.Effect == bash.Reads
+	if !c.Git || p.Git == nil || reads && !j.rules.DenyFiles() || c.Subcommand == 0 || c.Subcommand >= len(c.Words) {
 		return
 	}
 	words := make([]string, 0, len(c.Words))
@@ -40,6 +41,12 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 				n := p.name(words[i+1], dir)
 				dir = n.target()
 			}
+		}
+		if k == len(dirs)-1 {
+			j.deniedStored(dir, words[c.Subcommand:])
+		}
+		if reads {
+			continue
 		}
 		written := p.Git.written(p.ctx, filepath.FromSlash(dir), words[c.Subcommand:])
 		j.deniedWrites(written, words[c.Subcommand])
@@ -297,8 +304,14 @@ func (t *worktree) state(name string) string {
 	return t.commit(line)
 }
 
+// printsValued are the options of log and its like that take a value.
+var printsValued = gitOptions{"nLGSUOl", "--max-count --skip --since --until --after --before --author --committer --grep " +
+	"--min-parents --max-parents --output --diff-filter --find-object --date --encoding --glob --exclude --unified"}
+
+type gitOptions struct{ letters, names string }
+
 // gitValued has the options of subcommands that take a value: letters, then names. It may be the next argument.
-var gitValued = map[string]struct{ letters, names string }{
+var gitValued = map[string]gitOptions{
 	"clone": {"bocju", "--branch --origin --config --depth --jobs --filter --reference --template --separate-git-dir " +
 		"--shallow-since --upload-pack"},
 	"init":     {"b", "--template --separate-git-dir --initial-branch --object-format"},
@@ -323,7 +336,11 @@ var gitValued = map[string]struct{ letters, names string }{
 	"checkout-index": {"", "--prefix --stage"},
 	"update-index":   {"", "--cacheinfo --chmod --index-version"},
 	"worktree":       {"bB", "--reason"},
-	"submodule":      {"bj", "--branch --name --reference --depth --jobs --filter"},
+	"log":            printsValued, "show": printsValued, "whatchanged": printsValued, "diff": printsValued,
+	"reflog": printsValued, "diff-tree": printsValued, "format-patch": {"nLGSUOlov", "--output-directory --since --until"},
+	"archive":   {"o", "--format --prefix --output --remote --exec --add-file --mtime"},
+	"grep":      {"efABCmO", "--max-depth --max-count --threads --after-context --before-context --context"},
+	"submodule": {"bj", "--branch --name --reference --depth --jobs --filter"},
 }
 
 // operands splits the arguments of a subcommand into the operands before "--", those after it, and the options: each

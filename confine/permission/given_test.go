@@ -34,6 +34,21 @@ func TestRunsGiven(t *testing.T) {
 		"Bash(gdb -ex x)": true, "Bash(command sh)": true, "Bash(exec sh)": true, "Bash(setsid sh)": true,
 		"Bash(crontab -)": true, "Bash(ex -s)": true, "Bash(strace sh)": true, "Bash(FOO=1 sh)": true,
 
+		"Bash(perl5.36)": true, "Bash(ksh93)": true, "Bash(bash5)": true, "Bash(lua5.4 -)": true, "Bash(php8.2 -r 1)": true,
+		"Bash(yash)": true, "Bash(octave)": true, "Bash(octave --eval=1)": true, "Bash(clisp)": true, "Bash(redis-cli)": true,
+		"Bash(go run -)": true, "Bash(go run /dev/stdin)": true, "Bash(java /dev/stdin)": true,
+		"Bash(jq -f /dev/fd/0 x)": true, "Bash(tcc -run -)": true, "Bash(kubectl apply -f -)": true, "Bash(kubectl create -f-)": true,
+		"Bash(ifne sh)":        true,
+		"Bash(nvm exec 20 sh)": true, "Bash(gcloud compute ssh x)": true, "Bash(aws ssm start-session --target x)": true,
+		"Bash(rails runner -)": true, "Bash(bin/rails c)": true, "Bash(php artisan tinker)": true, "Bash(dotnet fsi)": true,
+		"Bash(python manage.py shell)": true, "Bash(yarn node)": true, "Bash(gsed -f - x)": true, "Bash(ftp)": true,
+
+		"Bash(octave x.m)": false, "Bash(redis-cli ping)": false, "Bash(kubectl apply -f x.yaml)": false,
+		"Bash(nvm use 20)": false, "Bash(gcloud compute instances list)": false, "Bash(aws s3 ls)": false, "Bash(rails test)": false,
+		"Bash(gsed -i s/a/b/ f)":         false,
+		"Bash(python manage.py migrate)": false, "Bash(php artisan migrate)": false, "Bash(dotnet fsi x.fsx)": false,
+		"Bash(perl5.36 x.pl)": false, "Bash(yarn build)": false,
+
 		"Bash(bash build.sh)": false, "Bash(sh ./x.sh a -)": false, "Bash(python3 x.py)": false,
 		"Bash(python3 -m pytest -q)": false, "Bash(python3 --version)": false, "Bash(node server.js -e)": false,
 		"Bash(source venv/bin/activate)": false, "Bash(make test)": false, "Bash(make -f x.mk)": false,

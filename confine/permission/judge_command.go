@@ -335,6 +335,9 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 	for i := range c.Files {
 		a := &c.Files[i]
 		for _, v := range a.Values() {
+			if c.Git && a.Word != nil && !a.Write && slices.ContainsFunc(a.Word.Values, excludes) {
+				continue
+			}
 			if c.Git && !a.Write && a.Word != nil && !strings.HasPrefix(v, "/") && !strings.HasPrefix(v, "..") {
 				v = strings.TrimPrefix(v, ":/")
 			}
@@ -402,6 +405,9 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 func (j *judge) deniedWords(c *bash.SimpleCommand, dirs []string) {
 	for i := 1; i < len(c.Words); i++ {
 		for _, v := range c.Words[i].Values {
+			if c.Git && excludes(v) {
+				continue
+			}
 			for part := range bash.Paths(v) {
 				for _, d := range dirs {
 					j.deniedWord(part, d)

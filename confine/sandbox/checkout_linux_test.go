@@ -18,6 +18,9 @@ import (
 // attack: after "git checkout b2; git commit -a" in a script, b2 kept a commit without the protected files; where git
 // stopped halfway, the deletion of ordinary files was committed; *.refused-1 and .env files of the other branch stayed.
 func TestPutBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not tested: it runs thirty scripts of git; TestPutBackKinds has some")
+	}
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
 	}

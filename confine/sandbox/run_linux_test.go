@@ -31,6 +31,9 @@ func TestOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("the tests already run as an ordinary user; not tested as root")
 	}
+	if testing.Short() {
+		t.Skip("not tested: it runs most tests once more")
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,7 +33,8 @@ const checkpointTime = 30 * time.Second
 // Files keep what the tools of a session change. The zero value is not usable; the methods of a nil one return
 // ErrNoCheckpoints. They may be called from any goroutine, but not while the model works.
 type Files struct {
-	conv *engine.Conv
+	conv  *engine.Conv
+	first int // entry that the log did not have yet when the session was opened
 
 	mu      sync.Mutex
 	journal *checkpoint.Journal // nil: nothing was kept yet
@@ -72,7 +74,7 @@ func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	if _, local := c.Place().Workspace.(*workspace.Local); !local || !c.Recorded() || set.Checkpoints == "off" {
 		return &engine.Live{Value: (*Files)(nil)}, nil
 	}
-	f := &Files{conv: c}
+	f := &Files{conv: c, first: c.Log().Last() + 1}
 	return &engine.Live{Wrap: f.wrap, Begin: f.begin, Close: f.close, Value: f}, nil
 }
 
@@ -228,7 +230,8 @@ func (f *Files) close() error {
 // runnerOf returns what runs git in the root of a repository or of one of its worktrees, without the programs that its
 // configuration names. nil: the directory is no such root, or git is nil.
 func runnerOf(git *permission.Git, root string) checkpoint.GitRunner {
-	if git == nil {
+	// Git would only say the same: it gets no GIT_DIR, and takes no bare repository.
+	if _, err := os.Lstat(filepath.Join(root, ".git")); git == nil || err != nil {
 		return nil
 	}
 	run := func(ctx context.Context, env []string, stdin io.Reader, args ...string) ([]byte, error) {
@@ -277,8 +280,18 @@ func (f *Files) Turns() ([]Turn, error) {
 
 // ChangedSince reports whether tools changed files in a turn that began with an entry, or later.
 func (f *Files) ChangedSince(entry int) bool {
+	if f == nil || entry >= f.first && !f.opened() {
+		return false // without a journal, which would start git
+	}
 	turns, err := f.Turns()
 	return err == nil && len(turns) > 0 && turns[len(turns)-1].Entry >= entry
+}
+
+// opened reports whether the journal was needed since the session was opened.
+func (f *Files) opened() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.journal != nil || f.failed != nil
 }
 
 // messageAt returns the entry of the first message of the user at or after an entry; that entry itself if there is

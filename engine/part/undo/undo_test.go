@@ -16,6 +16,31 @@ import (
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
+// TestUndoUnused: a session whose tools change nothing opens no journal, which would start git.
+func TestUndoUnused(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("git is replaced by a script of sh")
+	}
+	p := enginetest.New(t, "a.txt", "a\n")
+	p.Commit(t)
+	p.Write(t, "../bin/git", "#!/bin/sh\necho \"$@\" >> '"+p.Home+"/ran'\n")
+	bin := filepath.Join(p.Dir, "../bin")
+	if err := os.Chmod(filepath.Join(bin, "git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	o := p.Options(llmtest.New(enginetest.Calls("read", `{"path":"a.txt"}`), llmtest.Reply("done")))
+	_, s := p.Open(t, o, nil, engine.SessionOptions{})
+	before := s.Log().Last()
+	enginetest.Run(t, s, "first")
+	if undo.Of(s).ChangedSince(before + 1) {
+		t.Error("something was changed")
+	}
+	if ran, err := os.ReadFile(p.Home + "/ran"); strings.Contains(string(ran), "--show-toplevel") {
+		t.Errorf("git was started: %s %v", ran, err)
+	}
+}
+
 // TestUndo: what tools and commands change in turns can be taken back, turn by turn, and after a resume; the
 // repository's configuration runs nothing meanwhile.
 func TestUndo(t *testing.T) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -107,22 +110,38 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// scriptFiles returns the scripts of TestScript: with -short every sixth one, because each starts the program a dozen
-// times. KNACK_SCRIPTS=all, which CI sets where it looks for races, runs all of them.
+// scriptFiles returns the scripts of TestScript. Each starts the program a dozen times, so with -short there are as many
+// as it takes to have each command once. KNACK_SCRIPTS is a regular expression for other ones; CI has one where it looks
+// for races.
 func scriptFiles(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob("testdata/script/*.txt*")
 	if err != nil || len(all) < 100 {
 		t.Fatalf("%d scripts: %v", len(all), err)
 	}
-	if !testing.Short() || os.Getenv("KNACK_SCRIPTS") == "all" {
+	if chosen := os.Getenv("KNACK_SCRIPTS"); chosen != "" {
+		re := regexp.MustCompile(chosen)
+		return slices.DeleteFunc(all, func(file string) bool { return !re.MatchString(filepath.Base(file)) })
+	}
+	if !testing.Short() {
 		return all
 	}
-	var some []string
-	for i := 0; i < len(all); i += 6 {
-		some = append(some, all[i])
+	start := regexp.MustCompile(`(?m)^[!?]? *(?:exec )?knack ([a-z-]+)`)
+	texts := map[string][]byte{}
+	for _, file := range all {
+		if texts[file], err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return some
+	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(texts[a]), len(texts[b])) })
+	seen := map[string]bool{}
+	return slices.DeleteFunc(all, func(file string) bool {
+		before := len(seen)
+		for _, m := range start.FindAllSubmatch(texts[file], -1) {
+			seen[string(m[1])] = true
+		}
+		return len(seen) == before
+	})
 }
 
 // atHome gives a script its own home directory, and adds more to its environment.

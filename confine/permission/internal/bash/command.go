@@ -230,7 +230,7 @@ func (a *analysis) xargs(c *SimpleCommand) {
 
 const (
 	posixShells = "sh bash dash ash ksh mksh rbash" // their code is parsed
-	otherShells = "zsh fish csh tcsh pwsh powershell nu elvish xonsh"
+	otherShells = "zsh fish csh tcsh yash oksh loksh posh pwsh powershell nu elvish xonsh"
 )
 
 func (a *analysis) shell(c *SimpleCommand) {

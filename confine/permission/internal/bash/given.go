@@ -18,6 +18,9 @@ func (c *SimpleCommand) RunsGiven() bool {
 		return true
 	}
 	name = unversioned(path.Base(name))
+	if bare := strings.TrimRight(name, "0123456789"); listed(posixShells+" "+otherShells, bare) || interpreters.row(bare) != nil {
+		name = bare // ksh93, perl5.36
+	}
 	for _, in := range c.Inner {
 		if in.Name < 0 { // code in a word or a here-document
 			return true
@@ -29,17 +32,35 @@ func (c *SimpleCommand) RunsGiven() bool {
 		}
 	}
 	words := values(c.Words[1:])
+	has := func(names string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return listed(names, w) })
+	}
 	switch {
-	case listed("env cross-env xargs eval awk gawk mawk nawk irb iex jshell pry ipython bc dc m4 psql mysql mariadb "+
+	case slices.ContainsFunc(words, namesInput), listed("go tcc coffee", name) && has("-"):
+		return true
+	case listed("gtime ifne pee mispipe daemonize with-contenv npm-run-all distrobox toolbox ftp vimdiff rvim gvim", name):
+		return true
+	case listed("nvm", name) && has("exec run"), listed("gcloud az", name) && has("ssh run-command"),
+		listed("aws", name) && has("execute-command start-session send-command"):
+		return true
+	case len(words) > 0 && (name == "rails" && listed("runner r console c dbconsole db", words[0]) ||
+		name == "yarn" && words[0] == "node" || name == "dotnet" && (len(words) == 1 || has("-")) && listed("fsi script", words[0])):
+		return true
+	case len(words) > 1 && listed("artisan manage.py rails", path.Base(words[0])) &&
+		listed("tinker shell shell_plus dbshell console c runner r", words[1]):
+		return true
+	case name == "gsed":
+		return readsFrom(words, "f")
+	case listed("env cross-env xargs eval awk gawk mawk nawk irb iex jshell pry ipython original-awk bc dc m4 psql mysql mariadb "+
 		"sqlite3 mongo mongosh clickhouse-client duckdb ghci gnuplot", name):
 		return !asksAbout(words)
 	case listed(posixShells+" "+otherShells+" source .", name):
 		operand := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") || w == "-" })
-		return operand >= 0 && isInput(words[operand])
+		return operand < 0 && !asksAbout(words) || has("-c") || operand >= 0 && isInput(words[operand])
 	case listed("kubectl oc", name):
-		return slices.ContainsFunc(words, func(w string) bool { return w == "exec" || w == "debug" || w == "run" })
+		return has("exec debug run -") || readsFrom(words, "f")
 	case listed("docker podman nerdctl docker-compose podman-compose", name):
-		return slices.ContainsFunc(words, func(w string) bool { return w == "exec" || w == "run" })
+		return has("exec run")
 	case listed("tar bsdtar cpio rsync zip unzip sed scp sftp wget", name): // options that start a program
 		return slices.ContainsFunc(c.Danger, func(d Danger) bool { return d.Dir == "" })
 	case listed("make gmake bmake just task ninja ant rake", name):
@@ -86,6 +107,10 @@ var interpreters = table[interpreter]{names: func(i *interpreter) string { retur
 	{names: "julia Rscript R", code: "eE", long: "--eval --print"},
 	{names: "elixir", code: "e", valued: "rS", long: "--eval"},
 	{names: "erl sbcl", long: "-eval --eval"},
+	{names: "octave octave-cli scilab maxima gap sage maple wolframscript clisp ecl ccl abcl gcl mruby truffleruby jython ipy " +
+		"coffee fsharpi csi zx esno vite-node jiti babel-node sucrase-node", code: "e", long: "--eval -eval --execute"},
+	{names: "sqlplus sqlcmd isql usql redis-cli cqlsh beeline hive trino presto cypher-shell snowsql impala-shell",
+		code: "e", long: "--eval --execute"},
 }}
 
 // given reports whether an interpreter runs code from its words or its input.
@@ -131,6 +156,11 @@ func asksAbout(words []string) bool {
 func isInput(word string) bool {
 	return word == "-" || word == "/dev/stdin" || strings.HasPrefix(word, "/dev/fd/") ||
 		strings.HasPrefix(word, "/proc/")
+}
+
+// namesInput reports whether a word is the path of the standard input, in whatever place.
+func namesInput(word string) bool {
+	return word == "/dev/stdin" || strings.HasPrefix(word, "/dev/fd/") || strings.HasPrefix(word, "/proc/self/fd/")
 }
 
 // readsFrom reports whether an option of one letter names the standard input.
