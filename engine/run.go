@@ -95,11 +95,9 @@ func (s *Session) beginTurn(ctx context.Context) (_ context.Context, end func(un
 // runOne processes one message. It reports whether the session can continue.
 func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
 	s.countWoken(in)
-	if names := s.servers.calledBy(in.Text); len(names) > 0 {
-		if err := s.servers.Connect(ctx, names...); err != nil {
-			yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
-			return false
-		}
+	if awaitCalled(ctx, s.servers, in.Text) != nil {
+		yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
+		return false
 	}
 	s.mu.Lock()
 	if s.promptID = in.MessageID; s.promptID == "" {
@@ -135,10 +133,11 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		yield(Event{}, err)
 		return false
 	}
-	if err := t.awaitServers(ctx); err != nil {
+	if err := AwaitServers(ctx, s); err != nil {
 		yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 		return false
 	}
+	t.agent.Tools = t.tools()
 	s.memory.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
 	s.place.begin(t.gate)
 	s.place.follow(ctx)

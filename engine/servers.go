@@ -267,13 +267,13 @@ func (m *Servers) Connect(ctx context.Context, names ...string) error {
 // awaitNew starts the servers of the directory and waits until those whose tools are not known yet have answered or
 // failed, at most limit. waiting is told their names. The error is that of ctx.
 func (m *Servers) awaitNew(ctx context.Context, limit time.Duration, waiting func(servers []string)) error {
-	client := m.engine.client()
-	names := client.Pending()
+	client, silent := m.engine.client(), silentServers(m.engine.Project().options.Env)
+	names := silent.without(client, client.Pending())
 	if len(names) == 0 {
 		return nil
 	}
 	client.Start()
-	if names = client.Pending(); len(names) == 0 { // none of them can be started
+	if names = silent.without(client, client.Pending()); len(names) == 0 { // none of them can be started
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx, limit)
@@ -281,9 +281,14 @@ func (m *Servers) awaitNew(ctx context.Context, limit time.Duration, waiting fun
 	noticed, stop := context.WithTimeout(within, firstWaitNoticed)
 	defer stop()
 	client.Wait(noticed, names...)
-	if pending := client.Pending(); len(pending) > 0 && limit > firstWaitNoticed {
+	pending := silent.without(client, client.Pending())
+	if len(pending) > 0 && limit > firstWaitNoticed {
 		waiting(pending)
 		client.Wait(within, pending...) // those that take longer are offered later
+		pending = silent.without(client, client.Pending())
+	}
+	if ctx.Err() == nil {
+		silent.add(client, pending)
 	}
 	m.mu.Lock()
 	m.waitKnown = false
@@ -337,16 +342,48 @@ func (m *Servers) Unanswered() []knack.Problem {
 			strings.Join(names, ", ")}}
 }
 
-// calledBy returns the names of the servers whose prompt or skill a line may call: what a server
-// offers is only known once it is connected.
-func (m *Servers) calledBy(line string) []string {
-	word, _, ok := agent.Slash(line)
-	if !ok || !strings.Contains(word, ":") && !strings.HasPrefix(word, "mcp__") {
+// awaitCalled starts the servers whose prompt or skill a line may call, or asks about with /why, and waits for them:
+// what a server offers is only known once it is connected. The error is that of ctx.
+func awaitCalled(ctx context.Context, m *Servers, line string) error {
+	word, args, ok := agent.Slash(line)
+	if !ok {
+		m.engine.client() // with the skills that its servers had the last time
 		return nil
 	}
-	var names []string
+	if word == "why" {
+		word = strings.TrimPrefix(strings.TrimSpace(args), "/")
+	}
+	if strings.HasPrefix(word, "mcp__") {
+		if names := named(m, word, "mcp__", "__"); len(names) > 0 {
+			return m.Connect(ctx, names...)
+		}
+	}
+	awaitSkill(ctx, m, word)
+	return ctx.Err()
+}
+
+// awaitSkill waits for the server that the name of a skill begins with, as long as the first request would.
+func awaitSkill(ctx context.Context, m *Servers, skill string) {
+	names := named(m, skill, "", ":")
+	if len(names) == 0 || m.catalog().Skill(skill) != nil { // a call of one that is known waits itself
+		return
+	}
+	limit := defaultFirstWait
+	if x := m.engine.Project().config.Settings.MCP.FirstWait; x != nil && *x > 0 {
+		limit = time.Duration(*x * float64(time.Second))
+	}
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	m.Connect(within, names...) // a call of what is still unknown says so
+}
+
+// named returns the names of the servers whose name for models is in a word, between before and after.
+func named(m *Servers, word, before, after string) (names []string) {
+	if !strings.Contains(word, after) {
+		return nil
+	}
 	for _, x := range m.List() {
-		if safe := mcp.Safe(x.Name); strings.HasPrefix(word, "mcp__"+safe+"__") || strings.HasPrefix(word, safe+":") {
+		if strings.HasPrefix(word, before+mcp.Safe(x.Name)+after) {
 			names = append(names, x.Name)
 		}
 	}

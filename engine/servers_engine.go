@@ -51,7 +51,13 @@ func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mc
 }
 
 // client returns the client for the servers of the settings and of the project. It does not start them.
-func (e *Engine) client() *mcp.Client {
+func (e *Engine) client() (client *mcp.Client) {
+	remembered := false // a new client has skills of servers that were connected before
+	defer func() {
+		if remembered {
+			e.serversChanged(client)
+		}
+	}()
 	e.serversMu.Lock()
 	defer e.serversMu.Unlock()
 	p := e.Project()
@@ -72,13 +78,13 @@ func (e *Engine) client() *mcp.Client {
 		return e.servers
 	}
 	old := e.servers
-	var client *mcp.Client
 	client = e.newClient(p, servers, func() { e.serversChanged(client) })
 	e.servers, e.configuredServers, e.serversProject, e.serverSources, e.reportedFailures = client, servers, p, nil, nil
 	if old != nil {
 		go old.Close()
 	}
-	return e.servers
+	remembered = len(client.SkillLists()) > 0
+	return client
 }
 
 // serverSource is the skills of one server in the catalogue.

@@ -116,6 +116,9 @@ func (e *Engine) unwritten(s mcp.Server, u mcp.Unwritten) string {
 		if err == nil && !info.IsDir() || err != nil && filepath.Ext(path) != "" {
 			dir = filepath.Dir(path)
 		}
+		if own := ownDir(p.home, dir); own != "" && ownedBy(s, own) {
+			dir = own
+		}
 		if reason := tooMuch(p, dir); reason != "" {
 			return fmt.Sprintf("the sandbox does not let this server write %s, and %s cannot be opened for it, because it is "+
 				"%s: let the server write to a directory of its own", what, dir, reason)
@@ -149,6 +152,38 @@ func ownSandbox(p *Project, s mcp.Server) string {
 	}
 	return fmt.Sprintf("a browser cannot start its own sandbox inside this one, which holds for the browser, too: "+
 		"to go without the browser's, add %q to the args of %s in %s", flag, s.Name, belowHome(p, s.DefinedIn))
+}
+
+// ownDir returns the directory of a program in the home directory that contains dir: ~/.name, or the one below ~/.config
+// and its like. "": dir is none of these.
+func ownDir(home, dir string) string {
+	rest, ok := subpath.Rel(home, dir)
+	if !ok || home == "" || rest == "." {
+		return ""
+	}
+	parts := strings.Split(filepath.ToSlash(rest), "/")
+	shared := 0 // how many of the parts belong to all programs
+	for _, base := range [...]string{".config", ".cache", ".local/share", ".local/state", "Library/Application Support",
+		"Library/Caches"} {
+		if strings.HasPrefix(filepath.ToSlash(rest)+"/", base+"/") {
+			shared = strings.Count(base, "/") + 1
+		}
+	}
+	if len(parts) <= shared || shared == 0 && (!strings.HasPrefix(parts[0], ".") || parts[0] == ".local") {
+		return ""
+	}
+	return filepath.Join(home, filepath.Join(parts[:shared+1]...))
+}
+
+// ownedBy reports whether a directory is probably a server's own: the server would make it, or it has a name from the
+// server's definition.
+func ownedBy(s mcp.Server, dir string) bool {
+	if _, err := os.Lstat(dir); os.IsNotExist(err) {
+		return true
+	}
+	name := strings.ToLower(strings.TrimPrefix(filepath.Base(dir), "."))
+	words := strings.ToLower(strings.Join(append([]string{s.Name, s.Command}, s.Args...), " "))
+	return len(name) > 2 && strings.Contains(words, name)
 }
 
 // belowHome writes a path in the home directory with ~.

@@ -106,10 +106,13 @@ func (t *Turn) newAgent() *agent.Agent {
 			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,
 			Suggest:  suggestLimit(set.Skills.Suggest),
 			Reserved: p.reserved(t.host.Commands),
-			Refresh:  func(ctx context.Context) { s.engine.library.Reload(ctx) },
-			Touched:  t.addNested,
-			Session:  func(k *knack.Snapshot) { describe(s, k) },
-			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
+			Refresh: func(ctx context.Context, name string) {
+				awaitSkill(ctx, s.servers, name)
+				s.engine.library.Reload(ctx)
+			},
+			Touched: t.addNested,
+			Session: func(k *knack.Snapshot) { describe(s, k) },
+			Vars:    map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
 		Policy: agent.Policy{Gate: t.gate.With, Review: t.review, Verify: p.verify, Admit: t.admit},
 		Roster: agent.Roster{
@@ -171,22 +174,17 @@ func (t *Turn) notice(state session.State) *session.Note {
 	return joinNotes(s.parts.note(Asking{Mode: s.Mode()}, state), s.servers.instructions(state))
 }
 
-// awaitServers waits before the first request for servers whose tools are not known yet, if the session's options ask
-// for it. The error is that of ctx.
-func (t *Turn) awaitServers(ctx context.Context) error {
-	s := t.session
+// AwaitServers waits for what the first request of a session waits for: servers whose tools are not known yet, if the
+// session's options ask for it, as long as mcp.firstWait says. Afterwards it returns at once. The error is that of ctx.
+func AwaitServers(ctx context.Context, s *Session) error {
 	limit := defaultFirstWait
-	if x := t.project.config.Settings.MCP.FirstWait; x != nil {
+	if x := s.engine.Project().config.Settings.MCP.FirstWait; x != nil {
 		limit = time.Duration(*x * float64(time.Second))
 	}
 	if s.options.Waiting == nil || limit <= 0 || s.log.State().Requests > 0 {
 		return nil
 	}
-	if err := s.servers.awaitNew(ctx, limit, s.options.Waiting); err != nil {
-		return err
-	}
-	t.agent.Tools = t.tools()
-	return nil
+	return s.servers.awaitNew(ctx, limit, s.options.Waiting)
 }
 
 // defaultFirstWait is how long the first request waits for servers whose tools are not known yet.

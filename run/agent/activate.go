@@ -274,7 +274,7 @@ func (r *run) skillSubjectsBy(by knack.Caller) tool.SkillSubject {
 	return func(ctx context.Context, name string) []permission.Subject {
 		s := r.Skills.Catalog().Skill(name)
 		if s == nil && r.Skills.Refresh != nil {
-			r.Skills.Refresh(ctx)
+			r.Skills.Refresh(ctx, name)
 			s = r.Skills.Catalog().Skill(name)
 		}
 		sub := permission.Subject{Kind: permission.KindSkill, Default: permission.Allow}

@@ -116,7 +116,7 @@ type Skills struct {
 	Suggest int
 	// Refresh looks for skills once more, before a model's call of one that Catalog does not have is refused. nil:
 	// nothing is called.
-	Refresh func(context.Context)
+	Refresh func(ctx context.Context, name string)
 	// Touched is called before each request with all files that tools have touched in the session.
 	// Catalog may return a different catalogue afterwards. Touched returns problems with skills that
 	// were left out; they are recorded. nil: touched files are ignored.

@@ -201,24 +201,7 @@ func (c *Client) Reconnect(ctx context.Context, name string) error {
 		return fmt.Errorf("there is no MCP server %q", name)
 	}
 	c.Start()
-	p.mu.Lock()
-	if p.duplicate || p.disabled || p.session != nil && p.state == Connected {
-		p.mu.Unlock()
-		_, err := p.ready(ctx)
-		return err
-	}
-	ended := make(chan error, 1)
-	p.waiting = append(p.waiting, ended)
-	p.mu.Unlock()
-	c.Retry(p.server.Name)
-	select {
-	case err := <-ended: // not the state now: the next attempt may have begun
-		return err
-	case <-c.ctx.Done():
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	_, err := p.ready(ctx)
+	_, err := revive(ctx, p, nil)
 	return err
 }
 
@@ -410,11 +393,12 @@ func (p *peer) keep(impossible error) {
 		}
 		began := time.Now()
 		var err error
+		answered := false // who waits now waits for the attempt after this connection
 		if impossible != nil {
 			err, impossible = permanentError{impossible}, nil
 		} else {
 			p.set(Connecting, "")
-			err = p.connect(attempt, tried)
+			err = p.connect(attempt, func() { answered = true; tried() })
 		}
 		if attempt.Err() != nil && ctx.Err() == nil { // the server was disabled
 			continue
@@ -434,7 +418,9 @@ func (p *peer) keep(impossible error) {
 		} else {
 			p.set(Failed, reasonOf(err))
 		}
-		tried()
+		if !answered {
+			tried()
+		}
 		var wait <-chan time.Time
 		if failures < attempts && !permanent(err) {
 			t := time.NewTimer(min(firstBackoff<<(failures-1), maxBackoff))
@@ -843,13 +829,8 @@ func (c *Client) Tools(ask Asker) tool.Set {
 	for _, p := range c.peers {
 		p.mu.Lock()
 		tools := slices.Clone(p.tools)
-		if p.state == Failed || p.state == NeedsLogin || p.state == Stopped {
-			if p.session == nil {
-				tools = nil
-			}
-		}
-		if p.disabled {
-			tools = nil
+		if p.disabled || p.state == Stopped && p.session == nil {
+			tools = nil // those of a server that is down stay: a call starts it once more, or says why it is down
 		}
 		p.mu.Unlock()
 		for _, d := range tools {
@@ -866,7 +847,8 @@ type definition struct {
 	Title       string          `json:"title,omitempty"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema"`
-	Hash        string          `json:"-"` // hash of the whole definition
+	Hash        string          `json:"-"`                    // hash of the whole definition
+	Repeatable  bool            `json:"repeatable,omitempty"` // the server says that a second call changes nothing
 	// Fields are the server's own names of fields of the input that have other names in Schema, by these.
 	Fields map[string]string `json:"fields,omitempty"`
 }

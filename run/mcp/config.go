@@ -134,9 +134,29 @@ type definitionJSON struct {
 	OAuth         *OAuth            `json:"oauth,omitempty"`
 	Timeout       int               `json:"timeout,omitempty"`     // milliseconds
 	ToolTimeout   int               `json:"toolTimeout,omitempty"` // milliseconds
-	Network       string            `json:"network,omitempty"`
+	Network       networkJSON       `json:"network,omitempty"`
 	Write         []string          `json:"write,omitempty"`
 	Disabled      bool              `json:"disabled,omitempty"`
+}
+
+// A networkJSON is none, all, or hosts. Files may also say true for all and false for none.
+type networkJSON string
+
+func (n *networkJSON) UnmarshalJSON(data []byte) error {
+	switch string(data) {
+	case "true":
+		*n = "all"
+		return nil
+	case "false":
+		*n = "none"
+		return nil
+	}
+	var text string
+	if json.Unmarshal(data, &text) != nil {
+		return fmt.Errorf("network: true, false, or a text: none, all, or hosts separated by commas")
+	}
+	*n = networkJSON(text)
+	return nil
 }
 
 // Limits of a configuration.
@@ -201,7 +221,7 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 		return s, false, err
 	}
 	s = Server{
-		Name: name, Command: d.Command, Args: d.Args, Env: d.Env, Network: d.Network, Write: d.Write,
+		Name: name, Command: d.Command, Args: d.Args, Env: d.Env, Network: string(d.Network), Write: d.Write,
 		URL: d.URL, Headers: d.Headers, HeadersHelper: d.HeadersHelper,
 		Timeout: time.Duration(d.Timeout) * time.Millisecond, CallTimeout: time.Duration(d.ToolTimeout) * time.Millisecond,
 	}
@@ -273,7 +293,7 @@ func exactKeys(data []byte) error {
 func (s *Server) JSON() json.RawMessage {
 	d := definitionJSON{
 		Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, HeadersHelper: s.HeadersHelper,
-		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond), Network: s.Network,
+		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond), Network: networkJSON(s.Network),
 		Write: s.Write,
 	}
 	if s.Remote() {

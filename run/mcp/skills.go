@@ -11,11 +11,13 @@ import (
 	"iter"
 	"maps"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -215,6 +217,7 @@ func (p *peer) readSkills(ctx context.Context) {
 	sum := sha256.Sum256(append(data, fmt.Sprint(problems)...))
 	p.mu.Lock()
 	same := sum == p.skillSum || !has && p.skillLists == 0
+	failed := len(problems) > 0 && len(listed) == 0
 	for _, r := range p.listed {
 		r.allow()
 	}
@@ -222,6 +225,15 @@ func (p *peer) readSkills(ctx context.Context) {
 	if same {
 		return
 	}
+	if !failed {
+		keep(p, "skills", listed)
+	}
+	setSkills(p, listed, problems, sum)
+	p.client.opt.Changed()
+}
+
+// setSkills makes listed skills those of the server.
+func setSkills(p *peer, listed []ListedSkill, problems []knack.Problem, sum [sha256.Size]byte) {
 	var skills []*knack.Skill
 	var remote []*remoteSkill
 	for _, l := range listed {
@@ -235,7 +247,19 @@ func (p *peer) readSkills(ctx context.Context) {
 	p.skills, p.listed, p.skillProblems, p.skillSum = skills, remote, problems, sum
 	p.skillLists++
 	p.mu.Unlock()
-	p.client.opt.Changed()
+}
+
+// rememberedSkills loads the skills that the server listed last: with their digests, so that what is read later is what
+// was listed, or is listed again first.
+func rememberedSkills(p *peer) {
+	data, err := os.ReadFile(p.listFile("skills"))
+	var listed []ListedSkill
+	if err != nil || len(data) > maxList || json.Unmarshal(data, &listed) != nil || len(listed) == 0 {
+		return
+	}
+	listed = listed[:min(len(listed), maxSkills)]
+	data, _ = json.Marshal(listed) // cannot fail: it was decoded from JSON
+	setSkills(p, listed, nil, sha256.Sum256(append(data, fmt.Sprint([]knack.Problem(nil))...)))
 }
 
 // Verify reads every file of a server's skills and compares it with the list. After the first file
@@ -412,6 +436,10 @@ func plainKey(key string, quoted []byte) string {
 
 // main reads SKILL.md, verified, with the frontmatter as listed.
 func (r *remoteSkill) main(ctx context.Context) ([]byte, error) {
+	r, err := current(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	data, err := r.read(ctx, r.listed.URI)
 	if err != nil {
 		return nil, err
@@ -421,6 +449,28 @@ func (r *remoteSkill) main(ctx context.Context) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// current waits until the server of a skill has been tried, and returns the skill as it is listed then: until that it is
+// the one that the server listed in an earlier run.
+func current(ctx context.Context, r *remoteSkill) (*remoteSkill, error) {
+	r.p.client.Start()
+	t := time.NewTimer(skillWait)
+	defer t.Stop()
+	select {
+	case <-r.p.tried:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-t.C:
+		return nil, fmt.Errorf("the MCP server %s is not connected: it has not answered yet", r.p.server.Name)
+	}
+	if now := r.p.skillOf(r.listed.URI); now != nil {
+		return now, nil
+	}
+	return r, nil
+}
+
+// skillWait is how long a call of a skill waits for its server.
+const skillWait = 5 * time.Second
 
 // list returns the URIs of the files beside SKILL.md, for read_mcp_resource; there is no directory.
 func (r *remoteSkill) list(context.Context) ([]string, error) {

@@ -117,6 +117,9 @@ func (p *peer) define(found []*sdk.Tool, problems *[]knack.Problem) []*definitio
 		}
 		d := &definition{Name: name, Own: t.Name, Title: clip(title, 100), Description: clip(t.Description, maxDescription),
 			Schema: schema, Fields: own}
+		if a := t.Annotations; a != nil {
+			d.Repeatable = a.ReadOnlyHint || a.IdempotentHint
+		}
 		if size += len(d.Description) + len(d.Schema); size > maxList {
 			leave(t, "the server's tools take more than %d bytes", maxList)
 			break
@@ -214,6 +217,9 @@ func depth(v any, at int) int {
 	return deepest
 }
 
+// Strangers is whose text servers return, see [tool.Tool].
+const Strangers = "an MCP server"
+
 // label is the name of the tool in an approval. The title is the server's own text, so the name comes
 // first: a server must not be able to pass for another tool.
 func (d *definition) label() string {
@@ -230,7 +236,7 @@ const changedKind = "MCPDefinition"
 func (p *peer) tool(d *definition, ask Asker) tool.Tool {
 	return tool.Tool{
 		Name: d.Name, Label: d.label(), Description: d.Description, Schema: d.Schema,
-		Origin: "MCP server " + p.server.Name,
+		Origin: "MCP server " + p.server.Name, Strangers: tool.From(Strangers),
 		Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 			all := []permission.Subject{{Kind: permission.Kind(d.Name), Server: p.server.Origin, Hash: d.Hash}}
 			if p.client.pins.changed(d.Name, p.pinned(), d.Hash) {
@@ -262,6 +268,9 @@ type call struct {
 // call runs a tool, but only if its definition is still the one that was allowed.
 func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker) (tool.Result, error) {
 	session, err := p.ready(ctx)
+	if err != nil && died(p) {
+		session, err = revive(ctx, p, nil)
+	}
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -303,6 +312,17 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 	done := make(chan answer, 1)
 	go func() {
 		res, err := session.CallTool(ctx, params)
+		if connectionEnded(err) && ctx.Err() == nil && died(p) {
+			again, failed := revive(ctx, p, session)
+			switch {
+			case failed != nil:
+				err = fmt.Errorf("%w; it was started again: %w", explain(err), failed)
+			case now.Repeatable:
+				res, err = again.CallTool(ctx, params)
+			default:
+				err = fmt.Errorf("%w; it was started again, and it is not known whether the call had an effect", explain(err))
+			}
+		}
 		done <- answer{res, err}
 	}()
 	select {
@@ -508,12 +528,13 @@ func (c *Client) stored(text string) string {
 	return f.Name()
 }
 
-// remembered loads the server's tools of the last run, to use until the server answers.
+// remembered loads the server's tools and skills of the last run, to use until the server answers.
 func (p *peer) remembered() {
-	file := p.listFile()
+	file := p.listFile("tools")
 	if file == "" || p.server.Open != nil {
 		return
 	}
+	rememberedSkills(p)
 	data, err := os.ReadFile(file)
 	if err != nil || len(data) > maxList {
 		return
@@ -538,10 +559,6 @@ func (p *peer) remembered() {
 
 // remember stores a server's tools, so that they are available for the first request of the next run.
 func (p *peer) remember(tools []*definition) {
-	file := p.listFile()
-	if file == "" || p.server.Open != nil {
-		return
-	}
 	type kept struct {
 		definition
 		Hash string `json:"hash"`
@@ -550,7 +567,16 @@ func (p *peer) remember(tools []*definition) {
 	for i, d := range tools {
 		all[i] = kept{*d, d.Hash}
 	}
-	data, err := json.Marshal(all)
+	keep(p, "tools", all)
+}
+
+// keep stores what a server offers, if it can.
+func keep(p *peer, kind string, list any) {
+	file := p.listFile(kind)
+	if file == "" || p.server.Open != nil {
+		return
+	}
+	data, err := json.Marshal(list)
 	if err != nil || len(data) > maxList {
 		return
 	}
@@ -562,9 +588,9 @@ func (p *peer) remember(tools []*definition) {
 	}
 }
 
-func (p *peer) listFile() string {
+func (p *peer) listFile(kind string) string {
 	if p.client.opt.State == "" {
 		return ""
 	}
-	return filepath.Join(p.client.opt.State, "tools-"+p.server.identity()+".json")
+	return filepath.Join(p.client.opt.State, kind+"-"+p.server.identity()+".json")
 }

@@ -137,6 +137,11 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 		return engine.Usagef("ls "+plain.Line(filepath.Dir(path)), "%s: %s", plain.Line(path), why)
 	}
+	if f.outputFormat == "stream-json" { // its first line says which servers are connected
+		if err := engine.AwaitServers(ctx, s); err != nil {
+			return err
+		}
+	}
 	if err := r.Begin(ctx); err != nil {
 		return err
 	}

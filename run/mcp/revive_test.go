@@ -1,0 +1,108 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/run/tool"
+)
+
+// TestRevive: a server that died is started once more by the next call, or within the call that it ended: that one is
+// repeated only if the server says that it may be. If it cannot be started, the call says so and why.
+func TestRevive(t *testing.T) {
+	t.Parallel()
+	list := tools(map[string]any{"name": "act", "inputSchema": map[string]any{"type": "object"}},
+		map[string]any{"name": "look", "inputSchema": map[string]any{"type": "object"},
+			"annotations": map[string]any{"readOnlyHint": true}})
+	calls := 0
+	s := &scripted{answers: map[string]func(json.RawMessage) any{"tools/list": list,
+		"tools/call": func(json.RawMessage) any {
+			if calls++; calls%2 == 1 {
+				return dies{}
+			}
+			return map[string]any{"content": []any{map[string]any{"type": "text", "text": "fine"}}}
+		}}}
+	down := false
+	c := client(t, Options{}, Server{Name: "frail", Open: func(ctx context.Context) (Conn, error) {
+		if down {
+			return nil, errors.New("it is being repaired")
+		}
+		return s.open(ctx)
+	}})
+	call := func(name string) string {
+		found, ok := c.Tools(nil).Find("mcp__frail__" + name)
+		if !ok {
+			return "not found"
+		}
+		res, err := found.Run(t.Context(), tool.Input{ID: "1", JSON: json.RawMessage("{}")})
+		if err != nil {
+			return err.Error()
+		}
+		return res.Parts[0].Text
+	}
+	if got := call("look"); got != "fine" || calls != 2 {
+		t.Errorf("a call that may be repeated: %s, after %d calls", got, calls)
+	}
+	if got := call("act"); !strings.Contains(got, "it was started again, and it is not known whether") || calls != 3 {
+		t.Errorf("another one: %s, after %d calls", got, calls)
+	}
+	if got := call("act"); got != "fine" {
+		t.Errorf("the next call: %s", got)
+	}
+	down = true
+	call("act")
+	if got := call("act"); !strings.Contains(got, "frail is not connected: it is being repaired") {
+		t.Errorf("while it cannot be started: %s", got)
+	}
+}
+
+// TestNetworkTrue: true and false are what people write for all and none.
+func TestNetworkTrue(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"true": "all", "false": "none", `"example.com"`: "example.com", "1": "error",
+		`{"a":1}`: "error"} {
+		servers, problems := Parse([]byte(`{"a":{"command":"x","network":`+text+`}}`), permission.User, "f")
+		got := "error"
+		if len(servers) == 1 && len(problems) == 0 {
+			got = servers[0].Network
+		}
+		if got != want {
+			t.Errorf("%s: %s, %v", text, got, problems)
+		}
+	}
+}
+
+// TestRememberedSkills: the skills of a server that was connected before are there before it answers, and are verified
+// with what it lists then.
+func TestRememberedSkills(t *testing.T) {
+	t.Parallel()
+	text := "---\nname: greet\ndescription: Greets people\n---\nHello."
+	listed := map[string]any{"uri": "skill://x/greet/SKILL.md",
+		"frontmatter": map[string]any{"name": "greet", "description": "Greets people"},
+		"resources": []any{map[string]any{"uri": "skill://x/greet/SKILL.md", "size": len(text),
+			"digest": "sha256:" + strings.Repeat("0", 64)}}}
+	p := &peer{client: New(Options{State: t.TempDir()}), server: Server{Name: "srv", Command: "x"}, safe: "srv"}
+	data, _ := json.Marshal([]any{listed})
+	var skills []ListedSkill
+	if err := json.Unmarshal(data, &skills); err != nil {
+		t.Fatal(err)
+	}
+	keep(p, "tools", []any{})
+	keep(p, "skills", skills)
+	c := New(p.client.opt, Server{Name: "srv", Command: "x"})
+	defer c.Close()
+	var names []string
+	for k, err := range c.Skills("srv").Skills(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, k.Name+": "+k.Description)
+	}
+	if len(names) != 1 || names[0] != "srv:greet: Greets people" || c.SkillLists()["srv"] != 1 {
+		t.Errorf("%q, %v", names, c.SkillLists())
+	}
+}
