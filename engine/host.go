@@ -79,6 +79,7 @@ func (t *Turn) ReadResource(ctx context.Context, server, uri string) ([]mcp.Cont
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
 		return nil, fmt.Errorf("%s cannot be read: the rule %s (%s)", uri, d.Rule, d.Origin)
 	}
+	t.session.reads.noteWeb("this session has read from " + mcp.Strangers)
 	return client.Contents(ctx, server, uri)
 }
 

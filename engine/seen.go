@@ -88,6 +88,9 @@ type Reads struct {
 // permitted registers what a call that is about to run may read.
 func (r *Reads) permitted(record gate.Record) {
 	permit, p := record.Permit, r.session.engine.Project()
+	if record.Strangers != "" {
+		r.noteWeb("this session has read from " + record.Strangers)
+	}
 	var paths []string
 	for _, j := range record.Decision.Subjects {
 		if j.Verdict != permission.Deny && (j.Kind == permission.KindRead || j.Kind == permission.KindEdit) {
@@ -145,9 +148,14 @@ func (r *Reads) opened(paths []string) {
 	}
 }
 
-// readWeb notes how the session may have read from the web, once.
+// readWeb notes how a command or a hook may have read from the web.
 func (r *Reads) readWeb(why string) {
 	r.session.jobs.seen.addWeb(why)
+	r.noteWeb(why)
+}
+
+// noteWeb notes how the session may have read text of strangers, once.
+func (r *Reads) noteWeb(why string) {
 	r.readNoted()
 	r.mu.Lock()
 	known := r.web
@@ -336,9 +344,6 @@ func namesKeys(path string) bool { return permission.KeyFile(filepath.Base(path)
 // hidesSecrets reports whether a sandbox that is not complete hides the secrets of a project: that of macOS does.
 func hidesSecrets(r sandbox.Report) bool { return r.Backend == "sandbox-exec" }
 
-// connected notes that a command of the session has reached a host.
-func (r *Reads) connected(host string) { r.readWeb("a command of this session has reached " + host) }
-
 // hookReached notes that a hook's command reads from the web: what it says then comes from there.
 func (r *Reads) hookReached(h *hook.Hook) {
 	r.mu.Lock()
@@ -481,7 +486,7 @@ func (r *Reads) Stranger() string { return strangersText(r.session.log) }
 // run reads the files again; neither the queue nor a log gets their content.
 func (r *Reads) Marks(prompt string) session.Seen {
 	known, _ := r.Secrets()
-	seen := session.Seen{Web: r.Stranger(), Prompt: secrets.Found(prompt, known)}
+	seen := session.Seen{Web: strings.TrimSuffix(r.Stranger(), askedFor), Prompt: secrets.Found(prompt, known)}
 	r.mu.Lock()
 	paths := maps.Clone(r.paths)
 	r.mu.Unlock()
@@ -499,18 +504,23 @@ func (r *Reads) Marks(prompt string) session.Seen {
 // Inherit has the session count as one that has read what another session had, whose work it does: before its first
 // message, or again when it is resumed.
 func (s *Session) Inherit(seen session.Seen) {
+	if seen.Unknown {
+		seen.Secrets = slices.Concat(seen.Secrets, s.reads.allSecrets())
+	}
 	s.reads.opened(seen.Secrets)
 	if seen.Web != "" {
 		s.reads.readWeb(seen.Web)
 	}
-	if seen.Prompt && s.log.State().Turns == 0 {
-		for e := range s.log.All() {
-			if e.Seen != nil && e.Seen.Prompt {
-				return
-			}
-		}
-		s.log.Append(session.Entry{Type: session.TypeSeen, Seen: &session.Seen{Prompt: true}})
+	note := session.Seen{Prompt: seen.Prompt, Unknown: seen.Unknown}
+	if note.Empty() || s.log.State().Turns > 0 {
+		return
 	}
+	for e := range s.log.All() {
+		if e.Seen != nil && (e.Seen.Prompt || e.Seen.Unknown) {
+			return
+		}
+	}
+	s.log.Append(session.Entry{Type: session.TypeSeen, Seen: &note})
 }
 
 // texts returns the results of calls that read secrets, and the values in files that were opened.
@@ -518,7 +528,7 @@ func (r *Reads) texts() (texts, files []string) {
 	place := r.session.engine.pathContext(r.session.engine.Project())
 	secret := map[string]bool{} // calls that read one
 	size := 0
-	carries, prompt := false, "" // one that another session wrote
+	carries, unknown, prompt := false, false, "" // one that another session wrote
 	seen := &r.session.jobs.seen
 	seen.mu.Lock()
 	ran := seen.ran
@@ -526,8 +536,8 @@ func (r *Reads) texts() (texts, files []string) {
 	for e := range r.session.log.All() {
 		ran = ran || e.Result != nil && e.Result.Name == "bash" // before the session was resumed
 		switch {
-		case e.Seen != nil && e.Seen.Prompt:
-			carries = true
+		case e.Seen != nil && (e.Seen.Prompt || e.Seen.Unknown):
+			carries, unknown = true, !e.Seen.Prompt
 		case carries && prompt == "" && e.User != nil:
 			prompt = llm.TextOf(e.User.Parts)
 		case carries && prompt == "" && e.Activation != nil:
@@ -555,7 +565,9 @@ func (r *Reads) texts() (texts, files []string) {
 			files = append(files, f.text)
 		}
 	}
-	if prompt != "" {
+	if keys := secrets.Values(prompt); unknown && keys != "" {
+		files = append(files, keys)
+	} else if prompt != "" && !unknown {
 		files = append(files, strings.Join(carriedBy(prompt, slices.Concat(texts, files)), "\n"))
 	}
 	return texts, files

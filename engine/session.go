@@ -222,8 +222,9 @@ func (p *Project) outputDir() string {
 func (s *Session) setTools(p *Project) {
 	s.coding = coding.Options{
 		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
-		Files:   coding.FileOptions{Model: s.modelInfo},
-		TempDir: p.outputDir(), Connected: s.reads.connected,
+		Files:     coding.FileOptions{Model: s.modelInfo},
+		TempDir:   p.outputDir(),
+		Connected: func(host string) { s.reads.readWeb("a command of this session has reached " + host) },
 	}
 	if s.person != nil {
 		s.coding.Ask = s.askTool

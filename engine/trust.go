@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/bundled"
@@ -93,13 +95,37 @@ type TrustReport struct {
 	approvals *trust.Project
 }
 
-// Content returns a hash of everything that the report lists, for a trust that is to end when any of it changes.
+// maxPrints is how many items Content tells apart: it must fit into an argument of a program.
+const maxPrints = 4000
+
+// Content describes what the report lists, for a trust that is only for that: see [TrustReport.Within].
 func (r TrustReport) Content() string {
-	sum := sha256.New()
-	for _, it := range r.Items {
-		fmt.Fprintf(sum, "%q %q %s %q\n", it.Kind, it.Path, it.Hash, it.Target)
+	prints := r.prints()
+	if len(prints) <= maxPrints {
+		return strings.Join(prints, ",")
 	}
-	return hex.EncodeToString(sum.Sum(nil))
+	sum := sha256.Sum256([]byte(strings.Join(prints, ",")))
+	return hex.EncodeToString(sum[:])
+}
+
+// Within reports whether the report lists nothing but what another one did, whose Content this is: of the same directory
+// earlier, or of one from which this is a copy, a worktree or a part. Of more than 4,000 items, all must be there.
+func (r TrustReport) Within(content string) bool {
+	known := map[string]bool{}
+	for p := range strings.SplitSeq(content, ",") {
+		known[p] = true
+	}
+	return r.Content() == content || !slices.ContainsFunc(r.prints(), func(p string) bool { return !known[p] })
+}
+
+// prints returns what tells the items apart from others, wherever they lie.
+func (r TrustReport) prints() (prints []string) {
+	for _, it := range r.Items {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %s %q\n", it.Kind, path.Base(it.Path), it.Hash, it.Target))
+		prints = append(prints, hex.EncodeToString(sum[:12]))
+	}
+	slices.Sort(prints)
+	return slices.Compact(prints)
 }
 
 // TrustReport reads what the directory contains now, which may be more than what was there when p was loaded.

@@ -408,10 +408,7 @@ func (j *judge) deniedWords(c *bash.SimpleCommand, dirs []string) {
 			if c.Git && excludes(v) {
 				continue
 			}
-			for _, part := range []string{v, cutAfter(v, "="), cutAfter(v, "@"), cutAfter(v, ":")} {
-				if part == "" || strings.HasPrefix(part, "-") {
-					continue
-				}
+			for part := range bash.Paths(v) {
 				for _, d := range dirs {
 					j.deniedWord(part, d)
 				}
@@ -485,9 +482,4 @@ func (j *judge) secretWord(c *bash.SimpleCommand, name, dir string) {
 		rule = string(KindRead) + "(/" + escapeGlob(n.paths[0]) + ")"
 	}
 	j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, rule)
-}
-
-func cutAfter(s, sep string) string {
-	_, rest, _ := strings.Cut(s, sep)
-	return rest
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"path"
@@ -37,14 +38,9 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		add(judgedBy(s, Deny, r), "")
 		return
 	}
-	if s.Kind == KindEdit { // a file that must not be read must not be edited either
-		for i := range j.rules.Deny {
-			r := &j.rules.Deny[i]
-			if k, _ := kindOf(r.Tool); k == KindRead && !r.Any && j.matchAny(r, n) {
-				add(judgedBy(s, Deny, r), "")
-				return
-			}
-		}
+	if r := j.readRule(j.rules.Deny, s, n); r != nil {
+		add(judgedBy(s, Deny, r), "")
+		return
 	}
 	if rule := p.border(s.Kind, n); rule != "" && s.Kind == KindRead && n.target() != "/dev/null" {
 		add(Judged{Subject: s, Verdict: Ask, Rule: rule, Origin: Managed, Reason: ReasonOutside}, "")
@@ -54,7 +50,7 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
 		return
 	}
-	if r := j.fileRule(j.rules.Ask, s, n); r != nil {
+	if r := cmp.Or(j.fileRule(j.rules.Ask, s, n), j.readRule(j.rules.Ask, s, n)); r != nil {
 		add(judgedBy(s, Ask, r), "")
 		return
 	}
@@ -132,6 +128,17 @@ func (j *judge) fileRule(list []Rule, s Subject, n pathNames) *Rule {
 	for i := range list {
 		r := &list[i]
 		if r.coversTool(&s, true) && (r.Any || j.matchAny(r, n)) {
+			return r
+		}
+	}
+	return nil
+}
+
+// readRule returns a rule for reading a file that is edited: what an edit says about it, also if it fails, is its text.
+func (j *judge) readRule(list []Rule, s Subject, n pathNames) *Rule {
+	for i := range list {
+		r := &list[i]
+		if k, _ := kindOf(r.Tool); s.Kind == KindEdit && k == KindRead && !r.Any && j.matchAny(r, n) {
 			return r
 		}
 	}

@@ -21,6 +21,8 @@ type start struct {
 	Run     batch.Run     `json:"run"`
 	Session string        `json:"session"` // its ID
 	Silence time.Duration `json:"silence"` // after this long without a line the worker counts as dead
+	Fence   string        `json:"fence"`   // a file that tells the processes of the run apart, by Token
+	Token   int64         `json:"token"`   // of the lease
 }
 
 // order is a later line of a worker: the reply to the message with this number, or without a number a heartbeat.

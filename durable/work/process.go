@@ -25,6 +25,9 @@ const maxLine = 64 << 20
 // LogFile is where the messages of the processes of a run are kept.
 func LogFile(state, run string) string { return filepath.Join(state, "logs", run+".log") }
 
+// fenceFile is where the process of a run shows which lease it runs for.
+func fenceFile(state, run string) string { return filepath.Join(state, "logs", run+".fence") }
+
 // carried are the flags that a queue may carry for the process of a run.
 var carried = [...]string{"model", "effort", "max-turns", "permission-mode", "allow", "deny", "ask", "sandbox", "tools",
 	"trust", "trust-content", "dangerously-skip-permissions", "add-dir", "settings", "mcp-config", "strict-mcp-config",
@@ -60,7 +63,9 @@ func arguments(l batch.Lease) []string {
 	args := slices.Clone(l.Batch.Args)
 	if _, below := dirOf(l); below == "" {
 		// The user has looked at the directory of the batch, and not at others that a line names.
-		args = slices.DeleteFunc(args, func(a string) bool { return a == "--trust=true" })
+		args = slices.DeleteFunc(args, func(a string) bool {
+			return a == "--trust=true" || strings.HasPrefix(a, "--trust-content=")
+		})
 	}
 	t := l.Run.Task
 	if t.Model != "" {
@@ -144,7 +149,8 @@ func (w *worker) supervise(ctx context.Context, l batch.Lease, dir string) (batc
 	}
 	a := &supervisor{worker: w, lease: l, child: c}
 	defer a.awaitExit()
-	c.tell(start{Run: l.Run, Session: SessionID(l.Run), Silence: w.Lease})
+	c.tell(start{Run: l.Run, Session: SessionID(l.Run), Silence: w.Lease, Fence: fenceFile(w.State, l.Run.ID),
+		Token: l.Token})
 	beat := time.NewTicker(w.Beat)
 	defer beat.Stop()
 	stop := ctx.Done()
@@ -237,7 +243,7 @@ func (a *supervisor) message(ctx context.Context, m message) error {
 		a.late = append(a.late, m.Rows...)
 		return nil
 	}
-	if len(m.Rows) > 0 {
+	if len(m.Rows) > 0 || m.Number > 0 { // whether the lease lasts is asked before each step
 		if err := a.beat(ctx, m.Rows); err != nil {
 			return err
 		}

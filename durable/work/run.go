@@ -112,30 +112,48 @@ func (r *running) obey(o batch.Order) {
 // announce has the worker record a request before it is sent, and waits. It stops the run if the request must not be
 // sent.
 func (r *running) announce(ctx context.Context, row batch.Row) {
+	if r.ask(ctx, message{Rows: []batch.Row{row}, Doing: "waits for the model"}) == batch.Hold {
+		r.stop(errHeld)
+	}
+}
+
+// ask sends a message to the worker, waits until the queue knows it, and returns its order. It stops the run if the
+// lease has ended.
+func (r *running) ask(ctx context.Context, m message) batch.Order {
 	reply := make(chan batch.Order, 1)
 	r.mu.Lock()
 	r.number++
-	n := r.number
-	r.replies[n] = reply
-	err := r.out.Encode(message{Number: n, Rows: []batch.Row{row}, Doing: "waits for the model"})
+	m.Number = r.number
+	r.replies[m.Number] = reply
+	err := r.out.Encode(m)
 	r.mu.Unlock()
 	if err != nil {
 		r.stop(errStopped)
-		return
+		return batch.Stop
 	}
 	select {
 	case <-ctx.Done():
+		return batch.Stop
 	case o := <-reply:
-		if o == batch.Hold {
-			r.stop(errHeld)
-		}
 		r.obey(o)
+		return o
 	}
 }
 
 // run runs the task, or what is left of it.
 func (r *running) run(ctx context.Context, begin Start) (batch.End, []batch.Row) {
 	person := &absent{stop: r.stop, answers: r.Run.Answers}
+	alone, err := fence(ctx, r.Fence, r.Token)
+	if alone != nil {
+		defer alone.Close()
+	}
+	if err != nil {
+		return r.failure(ctx, fmt.Errorf("the run may still go on elsewhere: %w", err), person), nil
+	}
+	// The lease may have ended before this process began.
+	if r.ask(ctx, message{}); ctx.Err() != nil {
+		return r.failure(ctx, ctx.Err(), person), nil
+	}
 	s, err := r.session(ctx, person, begin)
 	if err != nil {
 		return r.failure(ctx, err, person), nil

@@ -18,6 +18,14 @@ import (
 
 // TestMain lets the test program be the process of a run.
 func TestMain(m *testing.M) {
+	if path := os.Getenv("KNACK_TEST_FENCE"); path != "" { // a process of an earlier attempt
+		if _, err := fence(context.Background(), path, 5); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(3)
+		}
+		fmt.Println("has it")
+		select {}
+	}
 	if os.Getenv("KNACK_TEST_RUN") != "" {
 		if err := scripted(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -126,6 +126,9 @@ func (w *worker) run(ctx context.Context, l batch.Lease) {
 	switch {
 	case err == nil:
 		end, rows, err = w.supervise(ctx, l, place.dir)
+		if err == nil { // perhaps this worker was stopped, and another one works there now
+			_, err = w.queue.Heartbeat(context.WithoutCancel(ctx), l, nil)
+		}
 		if errors.Is(err, batch.ErrLost) {
 			return
 		}

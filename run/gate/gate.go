@@ -81,6 +81,8 @@ type Record struct {
 	Hook     string              // the event whose hook voted: PreToolUse or PermissionRequest; "": none
 	// Permit is that of a call that may run, which may open more than the decision names; nil: it may not run.
 	Permit *tool.Permit
+	// Strangers is whose text the result of a call that may run can have, as [tool.Tool.TextOf] says.
+	Strangers string
 }
 
 // A Denied is the error for a call that may not run. Its text is for the model.
@@ -289,6 +291,9 @@ func (g *Gate) With(in Scopes) tool.Gate {
 		permit.Allow.Denied = a.denied()
 		permit.Closed = g.closed(scopes, p)
 		a.record.Permit = &permit
+		if p.Tool != nil {
+			a.record.Strangers = p.Tool.TextOf(permit.Input)
+		}
 		a.audit(a.record)
 		return permit, nil
 	})

@@ -56,6 +56,7 @@ func ResourceTools(clients ...*Client) tool.Set {
 			}
 			return tool.Text(clients[0].bounded(strings.TrimRight(b.String(), "\n"))), nil
 		})
+	list.Strangers = tool.From(Strangers)
 	list.Aliases, list.Effect, list.Origin = []string{"ListMcpResourcesTool"}, tool.Reads|tool.Network, "MCP servers"
 	list.Subjects = tool.SubjectsOf(func(_ context.Context, in listIn) []permission.Subject {
 		var all []permission.Subject
@@ -83,6 +84,7 @@ func ResourceTools(clients ...*Client) tool.Set {
 			parts, err := c.Read(ctx, in.Server, in.URI)
 			return tool.Result{Parts: parts}, err
 		})
+	read.Strangers = tool.From(Strangers)
 	read.Aliases, read.Effect, read.Origin = []string{"ReadMcpResourceTool"}, tool.Reads|tool.Network, "MCP servers"
 	read.Subjects = tool.SubjectsOf(func(_ context.Context, in readIn) []permission.Subject {
 		s := permission.Subject{Kind: permission.Kind("mcp__" + Safe(in.Server) + "__read")}

@@ -217,6 +217,9 @@ func depth(v any, at int) int {
 	return deepest
 }
 
+// Strangers is whose text servers return, see [tool.Tool].
+const Strangers = "an MCP server"
+
 // label is the name of the tool in an approval. The title is the server's own text, so the name comes
 // first: a server must not be able to pass for another tool.
 func (d *definition) label() string {
@@ -233,7 +236,7 @@ const changedKind = "MCPDefinition"
 func (p *peer) tool(d *definition, ask Asker) tool.Tool {
 	return tool.Tool{
 		Name: d.Name, Label: d.label(), Description: d.Description, Schema: d.Schema,
-		Origin: "MCP server " + p.server.Name,
+		Origin: "MCP server " + p.server.Name, Strangers: tool.From(Strangers),
 		Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 			all := []permission.Subject{{Kind: permission.Kind(d.Name), Server: p.server.Origin, Hash: d.Hash}}
 			if p.client.pins.changed(d.Name, p.pinned(), d.Hash) {

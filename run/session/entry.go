@@ -425,10 +425,18 @@ type Seen struct {
 	Web     string   `json:"web,omitempty"`     // how text of the web may have been read; "": it was not
 	// Prompt means that the next message carries text of a secret, which another session has read.
 	Prompt bool `json:"prompt,omitempty"`
+	// Unknown means that another session had this one started, and nobody knows what it has read: it counts as having read
+	// the usual secrets, and what looks like a key in the next message as one.
+	Unknown bool `json:"unknown,omitempty"`
+}
+
+// Unknown is what a session has read that another one had started by a command.
+func Unknown() Seen {
+	return Seen{Web: "a command of another session, which may have read from the web, has started this", Unknown: true}
 }
 
 // Empty reports whether nothing was read.
-func (s Seen) Empty() bool { return len(s.Secrets) == 0 && s.Web == "" && !s.Prompt }
+func (s Seen) Empty() bool { return len(s.Secrets) == 0 && s.Web == "" && !s.Prompt && !s.Unknown }
 
 // DefaultEffort, as the effort of a Setting, cancels an earlier setting.
 const DefaultEffort = "default"

@@ -40,6 +40,9 @@ type Tool struct {
 	ChecksInput bool
 	Origin      string // where the tool comes from, for display: "plugin x", "MCP server y"; "": Knack
 	Effect      Effect
+	// Strangers says whose text a result may have that neither the user nor the project wrote, such as "the web"; "" for an
+	// input whose result has none. nil means the same for all inputs: see [Tool.TextOf].
+	Strangers func(input json.RawMessage) string
 	// Unlisted reports whether the tool is currently left out of the list that a model
 	// gets. The model may still call it, because skills written for other agents name
 	// it. nil means listed.
@@ -102,6 +105,23 @@ const (
 // ReadOnly reports whether a tool changes nothing, so that its call need not be recorded
 // before it starts.
 func (e Effect) ReadOnly() bool { return e != 0 && e&(Writes|Runs) == 0 }
+
+// From returns a func for [Tool.Strangers] of a tool all of whose results have text of somebody.
+func From(whom string) func(json.RawMessage) string {
+	return func(json.RawMessage) string { return whom }
+}
+
+// TextOf says whose text the result for an input may have; "": that of nobody but the user and the project. A tool that
+// does not say so counts as one that reads from elsewhere if it reaches other machines, or if its effect is unknown.
+func (t *Tool) TextOf(input json.RawMessage) string {
+	switch {
+	case t.Strangers != nil:
+		return t.Strangers(input)
+	case t.Effect == 0 || t.Effect&Network != 0:
+		return "another machine through the tool " + t.Name
+	}
+	return ""
+}
 
 // Names returns all names of the tool, the one that other agents use first.
 func (t *Tool) Names() []string {

@@ -302,6 +302,12 @@ func (f *batchFlags) run(c *cobra.Command, args []string) error {
 	if f.dryRun {
 		return f.showPlan(c, b, items)
 	}
+	for i := range items {
+		items[i].Task = markedTask(items[i].Task)
+	}
+	if b.Args, err = boundTrust(ctx, b.Args); err != nil {
+		return err
+	}
 	q, err := batchQueue(ctx, f.jobs)
 	if err != nil {
 		return err

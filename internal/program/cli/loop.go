@@ -48,7 +48,7 @@ in the permission mode dontAsk, unless --permission-mode says something else.
 				return engine.Usagef("knack loop 'every 10m' 'your prompt'", "the prompt is empty")
 			}
 			s.Task.Prompt = args[1]
-			s.Task = callOf(s.Task, true)
+			s.Task = markedTask(callOf(s.Task, true))
 			if c.Flags().Changed("times") && times < 1 {
 				return engine.Usagef("knack loop --times 3 …", "--times must be more than 0")
 			}
@@ -57,6 +57,9 @@ in the permission mode dontAsk, unless --permission-mode says something else.
 			}
 			var err error
 			if s.Args, s.Task.Mode, err = runArguments(c.Flags()); err != nil {
+				return err
+			}
+			if s.Args, err = boundTrust(c.Context(), s.Args); err != nil {
 				return err
 			}
 			if s.Dir, err = os.Getwd(); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -27,6 +28,7 @@ type runFlags struct {
 	agents       string
 	templates    []string
 	printing     bool
+	ofWorker     bool // the task of a worker, which says what another session has read
 	outputFormat string
 	inputFormat  string
 	partial      bool
@@ -167,9 +169,12 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		return nil, engine.Usagef("--background wait or stop", "--background %s: unknown value", f.background)
 	}
 	o := f.options()
-	o.Batches = &batchKeeper{args: inheritedFlags(c.Flags())}
-	err := f.checkHost()
-	if err != nil {
+	args, err := boundTrust(ctx, inheritedFlags(c.Flags()))
+	if err != nil { // a batch of this conversation would trust what nobody has seen
+		args = slices.DeleteFunc(inheritedFlags(c.Flags()), func(a string) bool { return a == "--trust=true" })
+	}
+	o.Batches = &batchKeeper{args: args}
+	if err := f.checkHost(); err != nil {
 		return nil, err
 	}
 	o.Policy, o.Betas, o.TaskBudget = f.policy, f.betas, f.taskBudget
@@ -238,6 +243,9 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	s, err := e.Start(ctx, person, o)
 	if err != nil {
 		return nil, err
+	}
+	if workspace.InCommand() && !f.ofWorker {
+		s.Inherit(session.Unknown())
 	}
 	show(s.Problems())
 	if !f.printing || f.inputFormat != "text" { // otherwise print closes it

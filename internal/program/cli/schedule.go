@@ -18,12 +18,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/local"
 	"github.com/knack-agent/knack/durable/schedule"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/session"
 	tools "github.com/knack-agent/knack/run/tool/schedule"
 )
 
@@ -55,28 +57,39 @@ func addRunFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// contentHere returns the hash of what --trust would trust in the working directory.
-func contentHere(ctx context.Context) (string, error) {
+// trustHere reads what --trust would trust in the working directory.
+func trustHere(ctx context.Context) (engine.TrustReport, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return "", err
+		return engine.TrustReport{}, err
 	}
 	r, err := engine.ReadTrust(ctx, nil, dir, false)
-	return r.Content(), errors.Join(err, r.Unread)
+	return r, errors.Join(err, r.Unread)
 }
 
-// trustContent takes --trust from a run if what it was given for has changed since: a schedule runs for months, and the
-// user has looked once.
-func trustContent(c *cobra.Command, content string) error {
-	if content == "" {
+// boundTrust adds to the arguments of runs what --trust is given for, if they have it: what is there now.
+func boundTrust(ctx context.Context, args []string) ([]string, error) {
+	if !slices.Contains(args, "--trust=true") {
+		return args, nil
+	}
+	r, err := trustHere(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("what --trust is for cannot be read: %w", err)
+	}
+	return append(args, "--trust-content="+r.Content()), nil
+}
+
+// checkTrust takes --trust from a run if there is something that it was not given for: a schedule runs for months, and
+// the user has looked once.
+func checkTrust(c *cobra.Command, content string) error {
+	if !c.Flags().Changed("trust-content") {
 		return nil
 	}
-	now, err := contentHere(c.Context())
-	if err == nil && now == content {
+	if r, err := trustHere(c.Context()); err == nil && r.Within(content) {
 		return nil
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "knack: warn: --trust does not count in this run: what it was given for has changed\n  %s\n",
-		"try: knack trust, or add the schedule again")
+		"try: knack trust, or start the batch or add the schedule again")
 	return c.Flags().Set("trust", "false")
 }
 
@@ -127,12 +140,8 @@ as 'every 10m', 'every weekday at 9:30', 'at 14:00', 'at 2030-01-31 9:00', 'in 2
 			if s.Args, s.Task.Mode, err = runArguments(c.Flags()); err != nil {
 				return err
 			}
-			if slices.Contains(s.Args, "--trust=true") {
-				content, err := contentHere(c.Context())
-				if err != nil {
-					return err
-				}
-				s.Args = append(s.Args, "--trust-content="+content)
+			if s.Args, err = boundTrust(c.Context(), s.Args); err != nil {
+				return err
 			}
 			return addSchedule(c, s)
 		},
@@ -175,6 +184,14 @@ func checkSchedule(fs *pflag.FlagSet, s schedule.Schedule) error {
 	return nil
 }
 
+// markedTask returns a task with what a session may have read whose command runs this program, if one does.
+func markedTask(t batch.Task) batch.Task {
+	if workspace.InCommand() {
+		return t.Marked(session.Unknown())
+	}
+	return t
+}
+
 func addSchedule(c *cobra.Command, s schedule.Schedule) error {
 	if err := checkSchedule(c.Flags(), s); err != nil {
 		return err
@@ -183,7 +200,7 @@ func addSchedule(c *cobra.Command, s schedule.Schedule) error {
 	if err != nil {
 		return err
 	}
-	s.Dir = realPath(dir)
+	s.Dir, s.Task = realPath(dir), markedTask(s.Task)
 	if open := machinesOf(c.Context()); open != nil {
 		return addToMachines(c, open, s)
 	}

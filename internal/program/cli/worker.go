@@ -87,11 +87,11 @@ of the batch, goes on with them.`,
 // workerRunCommand is the process of one run. Its worker starts it.
 func workerRunCommand() *cobra.Command {
 	var f runFlags
-	var content string // see trustContent
+	var content string // see checkTrust
 	c := &cobra.Command{
 		Use: "run", Hidden: true, Args: noArguments, Short: "Run one task for a worker, which speaks on standard input",
 		RunE: func(c *cobra.Command, _ []string) error {
-			f.printing = true
+			f.printing, f.ofWorker = true, true
 			f.tools = chosenTools(c, f.tools)
 			ctx, stop := signals(c.Context())
 			defer stop()
@@ -105,7 +105,7 @@ func workerRunCommand() *cobra.Command {
 			return work.Run(ctx, c.InOrStdin(), c.OutOrStdout(), func(ctx context.Context, person engine.Person, id string) (
 				*engine.Session, error) {
 				if e == nil {
-					err := trustContent(c, content)
+					err := checkTrust(c, content)
 					if err != nil {
 						return nil, err
 					}

@@ -112,6 +112,12 @@ func Tools(k Keeper, dir string, marks func(prompt string) session.Seen) tool.Se
 			return tool.Text(text), nil
 		})
 	t.Effect, t.Ordered = tool.Writes|tool.Runs, true
+	t.Strangers = tool.SummaryOf(func(in Input) string {
+		if len(in.Tasks) > 0 {
+			return ""
+		}
+		return "another session, which may have it from the web"
+	})
 	t.Summary = tool.SummaryOf(func(in Input) string {
 		if len(in.Tasks) == 0 {
 			return in.Name

@@ -116,6 +116,7 @@ func (b *Browser) Tools() tool.Set {
 	}
 	for i := range set {
 		t := &set[i]
+		t.Strangers = tool.From("the web")
 		switch t.Name {
 		case OpenName:
 			t.Effect, t.Subjects, t.Summary = tool.Runs|tool.Network, b.openSubjects, tool.SummaryOf(openLine)

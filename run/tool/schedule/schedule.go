@@ -139,7 +139,7 @@ func Tools(k Keeper, dir string, marks func(prompt string) session.Seen) tool.Se
 			}
 			return tool.Text(strings.Join(lines, "\n")), nil
 		})
-	list.Effect = tool.Reads
+	list.Effect, list.Strangers = tool.Reads, tool.From("another session, which may have it from the web")
 	list.Convert = tool.Only()
 	list.Subjects = func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 		return []permission.Subject{{Kind: "CronList", Default: permission.Allow, ReadOnly: true}}, nil

@@ -49,7 +49,7 @@ type FetchDetails struct {
 
 func (c *client) fetchTool() tool.Tool {
 	t := tool.Define(FetchName, strings.TrimSpace(fetchText), fetchSchema, c.fetch)
-	t.Effect, t.Aliases = tool.Network, []string{"WebFetch"}
+	t.Effect, t.Aliases, t.Strangers = tool.Network, []string{"WebFetch"}, tool.From("the web")
 	t.Summary = tool.SummaryOf(func(in fetchInput) string { return in.URL })
 	t.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in fetchInput

@@ -71,7 +71,7 @@ const (
 
 func (c *client) searchTool() tool.Tool {
 	t := tool.Define(SearchName, strings.TrimSpace(searchText), searchSchema, c.search)
-	t.Effect, t.Aliases = tool.Network, []string{"WebSearch"}
+	t.Effect, t.Aliases, t.Strangers = tool.Network, []string{"WebSearch"}, tool.From("the web")
 	t.Unlisted = c.opt.NoSearch
 	t.Summary = tool.SummaryOf(func(in searchInput) string { return in.Query })
 	t.Subjects = tool.SubjectsOf(func(_ context.Context, in searchInput) []permission.Subject {

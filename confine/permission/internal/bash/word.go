@@ -669,10 +669,12 @@ func (a *analysis) numeric(w *syntax.Word) bool {
 }
 
 // Paths returns the texts in a word that may be the path of a file: all of it, what follows an option letter (-Fx), and
-// what follows one of = : @ < , or a quote (--file=x, body=@x, type=bind,src=x), up to the next comma or quote.
+// what follows one of = : @ < , or a quote (--file=x, body=@x, type=bind,src=x), up to the next comma or quote; and each
+// of these up to one of its first characters : # ? @ (x:12:3, x#L3, host:x:ro).
 func Paths(word string) iter.Seq[string] {
-	const before, after = "=:@<,'\"", ",'\";"
-	const maxName = 255 // bytes in the name of a file, on every system
+	const before, after, suffix = "=:@<,'\"", ",'\";", ":#?@"
+	const maxName = 255   // bytes in the name of a file, on every system
+	const maxSuffixes = 4 // a word of colons takes linear time
 	return func(yield func(string) bool) {
 		if word == "" || len(word) > 4096 {
 			return
@@ -688,10 +690,18 @@ func Paths(word string) iter.Seq[string] {
 			if to-from > maxName && strings.IndexByte(word[from:from+maxName+1], '/') < 0 {
 				return true
 			}
+			for k, n := from+1, 0; k < to && n < maxSuffixes; k++ {
+				if strings.IndexByte(suffix, word[k]) < 0 {
+					continue
+				}
+				if n++; !yield(word[from:k]) {
+					return false
+				}
+			}
 			return to == from || yield(word[from:to])
 		}
 		letters := word[0] == '-' // letters of options may come before
-		if !letters && !yield(word) {
+		if !letters && (strings.ContainsAny(word, after) && !yield(word) || !part(0)) {
 			return
 		}
 		for i := 1; i < len(word); i++ {
