@@ -12,7 +12,6 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
-	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -244,8 +243,8 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	if err != nil {
 		return nil, err
 	}
-	if workspace.InCommand() && !f.ofWorker {
-		s.Inherit(session.Unknown())
+	if !f.ofWorker {
+		markSession(s)
 	}
 	show(s.Problems())
 	if !f.printing || f.inputFormat != "text" { // otherwise print closes it

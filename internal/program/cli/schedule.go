@@ -18,14 +18,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack/confine/permission"
-	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/local"
 	"github.com/knack-agent/knack/durable/schedule"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/run/session"
 	tools "github.com/knack-agent/knack/run/tool/schedule"
 )
 
@@ -55,42 +53,6 @@ func addRunFlags(fs *pflag.FlagSet) {
 	for _, name := range passedOn {
 		fs.AddFlag(other.Flags().Lookup(name))
 	}
-}
-
-// trustHere reads what --trust would trust in the working directory.
-func trustHere(ctx context.Context) (engine.TrustReport, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return engine.TrustReport{}, err
-	}
-	r, err := engine.ReadTrust(ctx, nil, dir, false)
-	return r, errors.Join(err, r.Unread)
-}
-
-// boundTrust adds to the arguments of runs what --trust is given for, if they have it: what is there now.
-func boundTrust(ctx context.Context, args []string) ([]string, error) {
-	if !slices.Contains(args, "--trust=true") {
-		return args, nil
-	}
-	r, err := trustHere(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("what --trust is for cannot be read: %w", err)
-	}
-	return append(args, "--trust-content="+r.Content()), nil
-}
-
-// checkTrust takes --trust from a run if there is something that it was not given for: a schedule runs for months, and
-// the user has looked once.
-func checkTrust(c *cobra.Command, content string) error {
-	if !c.Flags().Changed("trust-content") {
-		return nil
-	}
-	if r, err := trustHere(c.Context()); err == nil && r.Within(content) {
-		return nil
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "knack: warn: --trust does not count in this run: what it was given for has changed\n  %s\n",
-		"try: knack trust, or start the batch or add the schedule again")
-	return c.Flags().Set("trust", "false")
 }
 
 // runArguments returns the arguments for runs without a user, and the permission mode, which is dontAsk unless a flag
@@ -182,14 +144,6 @@ func checkSchedule(fs *pflag.FlagSet, s schedule.Schedule) error {
 		return engine.Usagef(hint, "the prompt is empty")
 	}
 	return nil
-}
-
-// markedTask returns a task with what a session may have read whose command runs this program, if one does.
-func markedTask(t batch.Task) batch.Task {
-	if workspace.InCommand() {
-		return t.Marked(session.Unknown())
-	}
-	return t
 }
 
 func addSchedule(c *cobra.Command, s schedule.Schedule) error {

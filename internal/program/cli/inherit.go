@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/run/session"
+)
+
+// Runs that start later, or below a command of another session, inherit what was given and known where they began.
+
+// trustHere reads what --trust would trust in the working directory.
+func trustHere(ctx context.Context) (engine.TrustReport, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return engine.TrustReport{}, err
+	}
+	r, err := engine.ReadTrust(ctx, nil, dir, false)
+	return r, errors.Join(err, r.Unread)
+}
+
+// boundTrust adds to the arguments of runs what --trust is given for, if they have it: what is there now.
+func boundTrust(ctx context.Context, args []string) ([]string, error) {
+	if !slices.Contains(args, "--trust=true") {
+		return args, nil
+	}
+	r, err := trustHere(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("what --trust is for cannot be read: %w", err)
+	}
+	return append(args, "--trust-content="+r.Content()), nil
+}
+
+// checkTrust takes --trust from a run if there is something that it was not given for: a schedule runs for months, and
+// the user has looked once.
+func checkTrust(c *cobra.Command, content string) error {
+	if !c.Flags().Changed("trust-content") {
+		return nil
+	}
+	if r, err := trustHere(c.Context()); err == nil && r.Within(content) {
+		return nil
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "knack: warn: --trust does not count in this run: what it was given for has changed\n  %s\n",
+		"try: knack trust, or start the batch or add the schedule again")
+	return c.Flags().Set("trust", "false")
+}
+
+// markedTask returns a task with what a session may have read whose command runs this program, if one does.
+func markedTask(t batch.Task) batch.Task {
+	if workspace.InCommand() {
+		return t.Marked(session.Unknown())
+	}
+	return t
+}
+
+// markSession marks a session that a command of another session has started as having read what that one may have read.
+func markSession(s *engine.Session) {
+	if workspace.InCommand() {
+		s.Inherit(session.Unknown())
+	}
+}
