@@ -261,7 +261,7 @@ func (m *Models) getenv(name string) string {
 	if v := m.Env.Get(name); v != "" {
 		return v
 	}
-	if other := otherNames[name]; other != "" && m.Env.Get(other) != "" {
+	if other := otherName(name); other != "" && m.Env.Get(other) != "" {
 		return m.Env.Get(other)
 	}
 	return m.foreign[name]

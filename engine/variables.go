@@ -15,8 +15,16 @@ import (
 // Users of other agents have variables in their environment that say how models are reached. These have the same effect
 // here, or a warning names them.
 
-// otherNames are variables that other programs read in the place of ours.
-var otherNames = map[string]string{"OPENAI_BASE_URL": "OPENAI_API_BASE", "GOOGLE_GEMINI_BASE_URL": "GEMINI_BASE_URL"}
+// otherName returns the variable that other programs read in the place of one of ours; "": none.
+func otherName(name string) string {
+	switch name {
+	case "OPENAI_BASE_URL":
+		return "OPENAI_API_BASE"
+	case "GOOGLE_GEMINI_BASE_URL":
+		return "GEMINI_BASE_URL"
+	}
+	return ""
+}
 
 // withoutEffect are variables that choose how Claude Code reaches a model, which has no equal here.
 var withoutEffect = []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",

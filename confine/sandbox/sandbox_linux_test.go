@@ -305,7 +305,8 @@ func TestNewProtectedNames(t *testing.T) {
 	for _, c := range []struct{ line, path string }{
 		{"echo x > .envrc", ".envrc"}, {"mkdir -p .husky && echo x > .husky/pre-commit", ".husky"},
 		{"ln -s /tmp .vscode", ".vscode"},
-		{"mkdir -p sub/.claude/skills/evil", "sub/.claude"}, {"mkdir -p new/deep/.agents", "new/deep/.agents"},
+		{"mkdir -p sub/.claude/skills/evil; echo x > sub/.claude/skills/evil/SKILL.md", "sub/.claude"},
+		{"mkdir -p new/deep/.agents", "new/deep/.agents"},
 		{"git init -q new2 || mkdir -p new2/.git", "new2/.git"},
 		{"mv sub sub2; mkdir -p sub/.vscode; touch -d 2001-01-01 sub .", "sub/.vscode"},
 		{"mkfifo .npmrc", ".npmrc"}, {"mkdir x; mkdir x/.pi; touch -d 2001-01-01 x x/.pi .", "x/.pi"},
@@ -326,8 +327,10 @@ func TestNewProtectedNames(t *testing.T) {
 			if len(exit.Refused) != 1 {
 				t.Errorf("more than one report: %q", exit.Refused)
 			}
-			if _, err := os.Lstat(path + ".refused-1"); err != nil {
-				t.Errorf("not moved aside: %v", err)
+			// What has files is kept beside it; a directory without files is not worth that.
+			empty := strings.HasPrefix(c.line, "m") && !strings.Contains(c.line, "echo") && !strings.Contains(c.line, "mkfifo")
+			if _, err := os.Lstat(path + ".refused-1"); (err != nil) != empty {
+				t.Errorf("moved aside: %v", err)
 			}
 			if !strings.Contains(strings.Join(exit.Refused, "\n"), "Edit(/"+path+")") {
 				t.Errorf("not reported with its rule: %q", exit.Refused)
@@ -410,7 +413,7 @@ func TestNewNamesSeenBefore(t *testing.T) {
 		}
 	}
 	b.run("true")
-	b.run("mkdir -p one/.cargo; sleep 0.2") // at its end, the work tree is compared first
+	b.run("mkdir -p one/.cargo; echo x > one/.cargo/config; sleep 0.2") // at its end, the work tree is compared first
 	aside("one/.cargo")
 
 	made, end := filepath.Join(b.dir, "made"), filepath.Join(b.dir, "end")
@@ -418,7 +421,7 @@ func TestNewNamesSeenBefore(t *testing.T) {
 	go func() {
 		defer close(done)
 		b.local.Run(context.Background(), workspace.Command{
-			Line: "mkdir -p two/.cargo; touch made; until [ -e end ]; do sleep 0.05; done"})
+			Line: "mkdir -p two/.cargo; echo x > two/.cargo/config; touch made; until [ -e end ]; do sleep 0.05; done"})
 	}()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Lstat(made); err == nil {

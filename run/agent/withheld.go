@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
@@ -17,7 +18,9 @@ import (
 const maxWithheld = 3
 
 // aboutMedia are the words of messages about media. They are whole words: many messages name their documentation.
-var aboutMedia = regexp.MustCompile(`(?i)\b(images?|image_url|inline_data|media|media_type|pdfs?|document|base64|mime ?type|pixels)\b`)
+var aboutMedia = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(images?|image_url|inline_data|media|media_type|pdfs?|document|base64|mime ?type|pixels)\b`)
+})
 
 // refusedMedia returns the hash of what must be left out of a refused request; "": nothing can be.
 func refusedMedia(err error, sent []llm.Message) string {
@@ -28,7 +31,7 @@ func refusedMedia(err error, sent []llm.Message) string {
 	if e.Media != "" {
 		return e.Media
 	}
-	if e.Status/100 != 4 || !aboutMedia.MatchString(e.Message) {
+	if e.Status/100 != 4 || !aboutMedia().MatchString(e.Message) {
 		return ""
 	}
 	last := ""

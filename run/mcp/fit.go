@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/run/llm/schema"
@@ -43,8 +44,12 @@ func LeftOut(server, name, with, reason string) knack.Problem {
 		Message: fmt.Sprintf("MCP server %s: the tool %s is left out%s: %s", server, name, with, reason)}
 }
 
-// fieldName are the names of fields that every provider accepts.
-var fieldName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+// fieldNames finds the names of fields that every provider accepts, and what no name may have.
+var fieldNames = sync.OnceValue(func() (r struct{ accepted, other *regexp.Regexp }) {
+	r.accepted = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+	r.other = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
+	return r
+})
 
 // renameFields gives fields of an input names that every provider accepts, such as filter.id for filter[id], which
 // OpenAPI generators write. It returns the server's names by the new ones. It changes nothing if something in the
@@ -62,11 +67,11 @@ func renameFields(s map[string]any) map[string]string {
 	to, own := map[string]string{}, map[string]string{}
 	eachFields(s, 0, func(props map[string]any, n map[string]any) {
 		for _, name := range slices.Sorted(maps.Keys(props)) {
-			if fieldName.MatchString(name) {
+			if fieldNames().accepted.MatchString(name) {
 				continue
 			}
 			if to[name] == "" {
-				base := strings.Trim(unaccepted.ReplaceAllString(name, "."), ".")
+				base := strings.Trim(fieldNames().other.ReplaceAllString(name, "."), ".")
 				base = base[:min(len(base), 60)]
 				if base == "" {
 					base = "field"
@@ -92,8 +97,6 @@ func renameFields(s map[string]any) map[string]string {
 	}
 	return own
 }
-
-var unaccepted = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
 // eachFields calls f with the fields of an input, and with those of its alternatives.
 func eachFields(n map[string]any, at int, f func(props, n map[string]any)) {

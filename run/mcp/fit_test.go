@@ -38,7 +38,7 @@ func TestNamesForProviders(t *testing.T) {
 	c := client(t, Options{}, Server{Name: "odd", Open: s.open})
 	var names []string
 	for _, x := range c.Tools(nil) {
-		if len(x.Name) > 64 || !fieldName.MatchString(x.Name) {
+		if len(x.Name) > 64 || !fieldNames().accepted.MatchString(x.Name) {
 			t.Error(x.Name)
 		}
 		names = append(names, x.Name)

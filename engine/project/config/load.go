@@ -351,7 +351,7 @@ var restrictiveWords = []string{"deny", "denied", "disable", "disallow", "only",
 // checkPolicy returns an error for a setting of a policy that would restrict and is not used.
 func checkPolicy(name string, val *node) error {
 	row := effects()[name]
-	if slices.ContainsFunc(row, func(word string) bool { return shapes[word] != nil }) {
+	if slices.ContainsFunc(row, func(word string) bool { return shapes()[word] != nil }) {
 		return nil // see borrow
 	}
 	last := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack/confine/permission"
 )
@@ -98,23 +99,24 @@ const (
 	deniesModel          // every spelling of it and of later minor versions
 )
 
-var (
-	modelDate   = regexp.MustCompile(`[-@](20\d{6}|latest)$`)
-	modelVendor = regexp.MustCompile(`^(?:[a-z]{2,6}\.)?(?:anthropic|amazon|meta|mistral|google|openai)\.`)
-	modelBuild  = regexp.MustCompile(`-v\d+(:\d+)?$`)
-)
+var modelNames = sync.OnceValue(func() (r struct{ date, vendor, build *regexp.Regexp }) {
+	r.date = regexp.MustCompile(`[-@](20\d{6}|latest)$`)
+	r.vendor = regexp.MustCompile(`^(?:[a-z]{2,6}\.)?(?:anthropic|amazon|meta|mistral|google|openai)\.`)
+	r.build = regexp.MustCompile(`-v\d+(:\d+)?$`)
+	return r
+})
 
 // plainModel returns the name of a model without what says where it runs: provider, region, window.
 func plainModel(name string) string {
 	name, _, _ = strings.Cut(path.Base(strings.ToLower(strings.TrimSpace(name))), "[")
-	name = modelBuild.ReplaceAllString(modelVendor.ReplaceAllString(name, ""), "")
+	name = modelNames().build.ReplaceAllString(modelNames().vendor.ReplaceAllString(name, ""), "")
 	return strings.ReplaceAll(strings.ReplaceAll(name, ".", "-"), "@", "-")
 }
 
 // undatedModel returns a plain name without date, -latest and -fast.
 func undatedModel(name string) string {
 	for {
-		short := strings.TrimSuffix(modelDate.ReplaceAllString(name, ""), "-fast")
+		short := strings.TrimSuffix(modelNames().date.ReplaceAllString(name, ""), "-fast")
 		if short == name {
 			return name
 		}

@@ -111,7 +111,7 @@ func (l *loader) weak(from *layer, at int, format string, args ...any) {
 // trusted, too.
 func (l *loader) hold(from *layer, name, of string, m member) {
 	row := effects()[name]
-	i := slices.IndexFunc(row, func(word string) bool { return shapes[word] != nil })
+	i := slices.IndexFunc(row, func(word string) bool { return shapes()[word] != nil })
 	if m.val.kind == '0' && allowsOnly(name) {
 		l.weak(from, m.at, "%s is null: nobody knows whether it allows all or nothing", name)
 		return
@@ -119,7 +119,7 @@ func (l *loader) hold(from *layer, name, of string, m member) {
 	if i < 0 || m.val.kind == '0' {
 		return // a key of Knack's own has the same meaning; or it is not set
 	}
-	if at, want := shapes[row[i]](m.val); want != "" {
+	if at, want := shapes()[row[i]](m.val); want != "" {
 		l.weak(from, at.at, "%s has %s: it must be %s", name, at.displayText(), want)
 		return
 	}
@@ -142,46 +142,48 @@ func allowsOnly(name string) bool {
 
 // shapes are what the value of a restriction must be, by the word in its row. A func returns the value that is wrong and
 // what it must be; "": the restriction can be read.
-var shapes = map[string]func(n *node) (at *node, want string){
-	"flag":     func(n *node) (*node, string) { return n, unless(n.kind == 'b', "true or false") },
-	"if-false": func(n *node) (*node, string) { return n, unless(n.kind == 'b', "true or false") },
-	"text":     func(n *node) (*node, string) { return n, unless(n.kind == 's', "a string") },
-	"effort": func(n *node) (*node, string) {
-		return n, unless(n.kind == 's' && (n.text == "" || slices.Contains(efforts, n.text)),
-			"one of "+strings.Join(efforts, ", "))
-	},
-	"match": func(n *node) (*node, string) {
-		return n, unless(n.kind == 's' && (n.text == "" || n.text == "prefix" || n.text == "exact"), "prefix or exact")
-	},
-	"list":  func(n *node) (*node, string) { return n, unless(n.kind == 'l', "a list") },
-	"texts": items(func(n *node) string { return unless(n.kind == 's', "a string") }),
-	"hosts": items(func(n *node) string {
-		return unless(n.kind == 's' && n.text != "" && !strings.ContainsAny(n.text, "/ "), "a host")
-	}),
-	"servers": items(serverEntry),
-	"files": items(func(n *node) string {
-		return unless(n.has("path") && masks(n), `{"path": "…", "mode": "deny"} or "mask"`)
-	}),
-	"variables": items(func(n *node) string {
-		return unless(n.has("name") && masks(n), `{"name": "…", "mode": "deny"} or "mask"`)
-	}),
-	"surfaces": func(n *node) (*node, string) {
-		if n.kind == 'b' {
-			return n, ""
-		}
-		return items(func(n *node) string {
-			return unless(n.kind == 's' && slices.Contains(surfaces, n.text), "one of "+strings.Join(surfaces, ", "))
-		})(n)
-	},
-	"overrides": func(n *node) (*node, string) {
-		for _, m := range n.members {
-			if m.val.kind != 's' || overrides[m.val.text] == "" {
-				return m.val, "on, name-only, user-invocable-only or off"
+var shapes = sync.OnceValue(func() map[string]func(n *node) (at *node, want string) {
+	return map[string]func(n *node) (at *node, want string){
+		"flag":     func(n *node) (*node, string) { return n, unless(n.kind == 'b', "true or false") },
+		"if-false": func(n *node) (*node, string) { return n, unless(n.kind == 'b', "true or false") },
+		"text":     func(n *node) (*node, string) { return n, unless(n.kind == 's', "a string") },
+		"effort": func(n *node) (*node, string) {
+			return n, unless(n.kind == 's' && (n.text == "" || slices.Contains(efforts, n.text)),
+				"one of "+strings.Join(efforts, ", "))
+		},
+		"match": func(n *node) (*node, string) {
+			return n, unless(n.kind == 's' && (n.text == "" || n.text == "prefix" || n.text == "exact"), "prefix or exact")
+		},
+		"list":  func(n *node) (*node, string) { return n, unless(n.kind == 'l', "a list") },
+		"texts": items(func(n *node) string { return unless(n.kind == 's', "a string") }),
+		"hosts": items(func(n *node) string {
+			return unless(n.kind == 's' && n.text != "" && !strings.ContainsAny(n.text, "/ "), "a host")
+		}),
+		"servers": items(serverEntry),
+		"files": items(func(n *node) string {
+			return unless(n.has("path") && masks(n), `{"path": "…", "mode": "deny"} or "mask"`)
+		}),
+		"variables": items(func(n *node) string {
+			return unless(n.has("name") && masks(n), `{"name": "…", "mode": "deny"} or "mask"`)
+		}),
+		"surfaces": func(n *node) (*node, string) {
+			if n.kind == 'b' {
+				return n, ""
 			}
-		}
-		return n, unless(n.kind == 'o', "an object")
-	},
-}
+			return items(func(n *node) string {
+				return unless(n.kind == 's' && slices.Contains(surfaces, n.text), "one of "+strings.Join(surfaces, ", "))
+			})(n)
+		},
+		"overrides": func(n *node) (*node, string) {
+			for _, m := range n.members {
+				if m.val.kind != 's' || overrides[m.val.text] == "" {
+					return m.val, "on, name-only, user-invocable-only or off"
+				}
+			}
+			return n, unless(n.kind == 'o', "an object")
+		},
+	}
+})
 
 // surfaces are what strictPluginOnlyCustomization may leave to plugins.
 var surfaces = []string{"skills", "agents", "hooks", "mcp"}

@@ -20,7 +20,7 @@ func TestEffects(t *testing.T) {
 		}
 		for _, word := range words[1:] {
 			if words[0] != "restricts" || !slices.Contains([]string{"held", "managed", "user", "flags"}, word) &&
-				shapes[word] == nil {
+				shapes()[word] == nil {
 				t.Errorf("%s: %q means nothing", name, word)
 			}
 		}
@@ -47,7 +47,7 @@ func TestEffects(t *testing.T) {
 func TestWrongShapes(t *testing.T) {
 	values := map[byte]string{'s': `"x y/z"`, 'l': `[5]`, 'n': `-1`, 'o': `{"x": 5}`, '0': `null`, 'b': `true`}
 	for name, row := range effects() {
-		i := slices.IndexFunc(row, func(word string) bool { return shapes[word] != nil })
+		i := slices.IndexFunc(row, func(word string) bool { return shapes()[word] != nil })
 		if row[0] != "restricts" || i < 0 {
 			continue
 		}

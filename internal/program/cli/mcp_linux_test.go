@@ -71,7 +71,7 @@ func TestServerBelowTemp(t *testing.T) {
 // kept. A project's server could have made it, so it is renamed.
 func TestServerNewNames(t *testing.T) {
 	t.Parallel()
-	const servers = `{"mcpServers": {"makes": {"command": "sh", "args": ["-c", "mkdir .vscode; exec toolserver echo"]}}}`
+	const servers = `{"mcpServers": {"makes": {"command": "sh", "args": ["-c", "mkdir .vscode; echo x > .vscode/x; exec toolserver echo"]}}}`
 	for name, c := range map[string]struct {
 		define func(fixture)
 		want   string
@@ -110,7 +110,7 @@ func TestBackgroundNewNames(t *testing.T) {
 			Calls: []llmtest.Call{{Name: "bash", Input: `{"command": "until [ -e made ]; do sleep 0.02; done"}`}}},
 		llmtest.Reply("it runs")))
 	d.needsSandbox(t)
-	d.file(t, "make.sh", "mkdir .vscode && touch made && sleep 600\n")
+	d.file(t, "make.sh", "mkdir .vscode && echo x > .vscode/x && touch made && sleep 600\n")
 	out := d.output(t, "-p", "--background", "stop", "--allow", "Bash", "start it")
 	if !strings.Contains(out, ".vscode is protected") || !strings.Contains(out, "is now .vscode.refused-1") {
 		t.Error(out)

@@ -60,7 +60,7 @@ func Fit(f Format, schema json.RawMessage) (json.RawMessage, error) {
 	if !ok {
 		return nil, errors.New("its input schema accepts no object")
 	}
-	r := rulesOf[f]
+	r := rulesOf(f)
 	if err := r.checkKeys(n); err != nil {
 		return nil, err
 	}

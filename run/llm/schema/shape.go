@@ -7,28 +7,41 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Rules are what a format accepts.
 type rules struct {
 	flat bool // one type for each node, nothing beside alternatives, no conditions, every node has a type
-	// keys are the keywords that are accepted; nil: all.
-	keys    map[string]bool
-	formats map[string]bool // of strings; nil: all
-	items   bool            // arrays have items
-	names   *regexp.Regexp  // of the fields of an input; nil: any
-	grammar bool            // the server makes a grammar of it: patterns are anchored, and lengths small
-	loose   bool            // values have no limits
+	// keys are the keywords that are accepted; "": all.
+	keys    words
+	formats words                 // of strings; "": all
+	items   bool                  // arrays have items
+	names   func() *regexp.Regexp // of the fields of an input; nil: any
+	grammar bool                  // the server makes a grammar of it: patterns are anchored, and lengths small
+	loose   bool                  // values have no limits
 }
 
-var rulesOf = map[Format]*rules{
-	Messages:  {names: regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)},
-	Responses: {items: true},
-	Chat:      {flat: true, items: true, grammar: true},
-	Plain:     {flat: true, items: true, loose: true},
-	Gemini: {flat: true, items: true, formats: words("date-time int32 int64 float double"),
-		keys: words("type format title description enum items prefixItems minItems maxItems minimum maximum anyOf properties " +
-			"additionalProperties required")},
+// acceptedName is what the Messages API accepts as the name of a field.
+var acceptedName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`) })
+
+// rulesOf returns the rules of a format; nil: it has none.
+func rulesOf(f Format) *rules {
+	switch f {
+	case Messages:
+		return &rules{names: acceptedName}
+	case Responses:
+		return &rules{items: true}
+	case Chat:
+		return &rules{flat: true, items: true, grammar: true}
+	case Plain:
+		return &rules{flat: true, items: true, loose: true}
+	case Gemini:
+		return &rules{flat: true, items: true, formats: words("date-time int32 int64 float double"),
+			keys: words("type format title description enum items prefixItems minItems maxItems minimum maximum anyOf properties " +
+				"additionalProperties required")}
+	}
+	return nil
 }
 
 // limits are the keywords of which a grammar is made.
@@ -41,7 +54,7 @@ const maxRepeated = 1000
 func (r *rules) checkKeys(n node) error {
 	props, _ := n["properties"].(node)
 	for _, name := range slices.Sorted(maps.Keys(props)) {
-		if r.names != nil && !r.names.MatchString(name) {
+		if r.names != nil && !r.names().MatchString(name) {
 			return fmt.Errorf("the provider does not accept the name of its input %.100q: at most 64 letters, digits, _, . and -",
 				name)
 		}
@@ -67,7 +80,7 @@ func (r *rules) shape(n node) node {
 					props[name] = r.shape(p.(node))
 				}
 				out[k] = props
-			case single[k]:
+			case single.has(k):
 				out[k] = r.shape(v)
 			default:
 				out[k] = v
@@ -124,17 +137,17 @@ func (r *rules) complete(n node) {
 func (r *rules) accepts(key string, v any) bool {
 	text, _ := v.(string)
 	switch {
-	case r.keys != nil && !r.keys[key], r.flat && conditions[key], r.loose && limits[key]:
+	case r.keys != "" && !r.keys.has(key), r.flat && conditions.has(key), r.loose && limits.has(key):
 		return false
-	case key == "format" && r.formats != nil:
-		return r.formats[text]
+	case key == "format" && r.formats != "":
+		return r.formats.has(text)
 	case key == "pattern" && r.grammar:
 		return strings.HasPrefix(text, "^") && strings.HasSuffix(text, "$")
-	case counts[key] && r.grammar:
+	case counts.has(key) && r.grammar:
 		number, _ := v.(json.Number)
 		count, err := number.Int64()
 		return err == nil && count <= maxRepeated
-	case key == "enum" && r.keys != nil: // Gemini has texts and numbers
+	case key == "enum" && r.keys != "": // Gemini has texts and numbers
 		return !slices.ContainsFunc(v.([]any), func(x any) bool {
 			t := typeOfValue(x)
 			return t != "string" && t != "integer" && t != "number"
@@ -145,7 +158,7 @@ func (r *rules) accepts(key string, v any) bool {
 
 // says reports whether a keyword that is not sent is worth a few words.
 func (r *rules) says(key string) bool {
-	return limits[key] || conditions[key] || key == "default" || key == "examples" || key == "enum"
+	return limits.has(key) || conditions.has(key) || key == "default" || key == "examples" || key == "enum"
 }
 
 // everything are the types of a node without one.
@@ -230,12 +243,12 @@ var texted = []string{"title", "description", "default", "examples", "deprecated
 // about reports whether a keyword concerns values of a type.
 func about(key, typ string) bool {
 	switch {
-	case named[key], key == "required", key == "additionalProperties", key == "propertyNames",
+	case named.has(key), key == "required", key == "additionalProperties", key == "propertyNames",
 		key == "minProperties", key == "maxProperties", key == "unevaluatedProperties":
 		return typ == "object"
-	case single[key], key == "prefixItems", key == "minItems", key == "maxItems", key == "uniqueItems":
+	case single.has(key), key == "prefixItems", key == "minItems", key == "maxItems", key == "uniqueItems":
 		return typ == "array"
-	case bounds[key]:
+	case bounds.has(key):
 		return typ == "number" || typ == "integer"
 	case key == "pattern", key == "minLength", key == "maxLength", key == "format":
 		return typ == "string"
@@ -247,7 +260,7 @@ func about(key, typ string) bool {
 func (r *rules) shapeChoices(n node, choices []node) node {
 	text := node{}
 	for _, key := range texted {
-		if v, ok := n[key]; ok && (r.keys == nil || key == "description") {
+		if v, ok := n[key]; ok && (r.keys == "" || key == "description") {
 			text[key] = v
 		}
 	}
@@ -259,7 +272,7 @@ func (r *rules) shapeChoices(n node, choices []node) node {
 	}
 	var all []any
 	for i, c := range choices {
-		if i == 0 && r.keys != nil && text["description"] != nil {
+		if i == 0 && r.keys != "" && text["description"] != nil {
 			c = maps.Clone(c)
 			c["description"] = text["description"]
 			joinText(c, choices[0])
@@ -268,7 +281,7 @@ func (r *rules) shapeChoices(n node, choices []node) node {
 			all = append(all, x)
 		}
 	}
-	if r.keys != nil {
+	if r.keys != "" {
 		delete(text, "description")
 	}
 	if len(all) == 1 {

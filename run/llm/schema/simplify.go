@@ -198,18 +198,22 @@ var (
 		"$dynamicRef $recursiveRef allOf anyOf oneOf nullable required type const enum")
 	named      = words("properties patternProperties")
 	single     = words("items additionalItems additionalProperties contains propertyNames unevaluatedItems unevaluatedProperties")
-	conditions = words(strings.Join(conditionKeys[:], " "))
+	conditions = words("not if then else dependentSchemas dependentRequired dependencies")
 	counts     = words("minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains")
 	bounds     = words("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")
 	texts      = words("title description format pattern $comment")
 )
 
-func words(text string) map[string]bool {
-	all := map[string]bool{}
-	for word := range strings.FieldsSeq(text) {
-		all[word] = true
+// words is a set of words, separated by spaces. It is a text because most starts need none of them.
+type words string
+
+func (w words) has(word string) bool {
+	for own := range strings.FieldsSeq(string(w)) {
+		if own == word {
+			return true
+		}
 	}
-	return all
+	return false
 }
 
 // keywords simplifies what a schema says itself. What is not valid in any dialect is left out.
@@ -219,8 +223,8 @@ func (s *simplifier) keywords(in node, refs []string, depth int) node {
 	for _, k := range slices.Sorted(maps.Keys(in)) {
 		v := in[k]
 		switch {
-		case dropped[k]:
-		case named[k]:
+		case dropped.has(k):
+		case named.has(k):
 			props := node{}
 			m, ok := v.(node)
 			for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -238,7 +242,7 @@ func (s *simplifier) keywords(in node, refs []string, depth int) node {
 			n["prefixItems"] = s.list(v, refs, depth)
 		case k == "prefixItems" && isList(v):
 			n[k] = s.list(v, refs, depth)
-		case single[k]:
+		case single.has(k):
 			if b, ok := v.(bool); ok {
 				if k != "items" && k != "contains" {
 					n[k] = b
@@ -246,21 +250,21 @@ func (s *simplifier) keywords(in node, refs []string, depth int) node {
 			} else if p, ok := s.node(v, refs, depth+1); ok && v != nil {
 				n[k] = p
 			}
-		case conditions[k]:
+		case conditions.has(k):
 			if !mentions(v, "$ref") {
 				n[k] = v
 			}
-		case counts[k]:
+		case counts.has(k):
 			if isCount(v) {
 				n[k] = v
 			}
-		case bounds[k]:
+		case bounds.has(k):
 			if _, ok := v.(json.Number); ok {
 				n[k] = v
 			} else if limit, ok := in[strings.ToLower(strings.TrimPrefix(k, "exclusive"))].(json.Number); v == true && ok {
 				n[k] = limit // draft 4
 			}
-		case texts[k]:
+		case texts.has(k):
 			if text, ok := v.(string); ok && text != "" {
 				n[k] = text
 			}
@@ -375,15 +379,25 @@ func mentions(v any, key string) bool {
 	return false
 }
 
-// typeNames are the names of types, as people write them.
-var typeNames = map[string]string{
-	"string": "string", "str": "string", "text": "string",
-	"integer": "integer", "int": "integer", "int32": "integer", "int64": "integer", "long": "integer",
-	"number": "number", "float": "number", "double": "number", "decimal": "number",
-	"boolean": "boolean", "bool": "boolean",
-	"object": "object", "dict": "object", "map": "object",
-	"array": "array", "list": "array",
-	"null": "null", "none": "null",
+// typeName returns the type that a name means, as people write it; "": none.
+func typeName(name string) string {
+	switch name {
+	case "string", "str", "text":
+		return "string"
+	case "integer", "int", "int32", "int64", "long":
+		return "integer"
+	case "number", "float", "double", "decimal":
+		return "number"
+	case "boolean", "bool":
+		return "boolean"
+	case "object", "dict", "map":
+		return "object"
+	case "array", "list":
+		return "array"
+	case "null", "none":
+		return "null"
+	}
+	return ""
 }
 
 // typed returns a schema with only a type. A type that is not known is said in the description.
@@ -397,7 +411,7 @@ func typed(v any) node {
 	for _, x := range list {
 		switch x := x.(type) {
 		case string:
-			name := typeNames[strings.ToLower(strings.TrimSpace(x))]
+			name := typeName(strings.ToLower(strings.TrimSpace(x)))
 			if name == "" {
 				if lower := strings.ToLower(x); lower != "any" && lower != "mixed" && lower != "" {
 					note(n, "type: "+x)

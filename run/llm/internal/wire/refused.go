@@ -7,16 +7,18 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack/run/llm"
 )
 
-// paths are the spellings of a path to a part of a request in what providers say: messages.3.content.1.image,
-// messages[3].content[1].image_url, "loc":["body","messages",3,"content",1].
-var paths = regexp.MustCompile(`\b(?:messages|input|contents)"?((?:\s*[.,\[/]\s*"?(?:\d+|[A-Za-z_]+)"?\]?)+)`)
-
-// steps are the parts of a path.
-var steps = regexp.MustCompile(`\d+|[A-Za-z_]+`)
+// mediaPath finds paths to a part of a request in what providers say: messages.3.content.1.image,
+// messages[3].content[1].image_url, "loc":["body","messages",3,"content",1]. steps are the parts of a path.
+var mediaPath = sync.OnceValue(func() (r struct{ whole, steps *regexp.Regexp }) {
+	r.whole = regexp.MustCompile(`\b(?:messages|input|contents)"?((?:\s*[.,\[/]\s*"?(?:\d+|[A-Za-z_]+)"?\]?)+)`)
+	r.steps = regexp.MustCompile(`\d+|[A-Za-z_]+`)
+	return r
+})
 
 // refused returns the hash of the media that a provider's message names by its path in the request; of several there,
 // that of the last; "": it names none. pieces are the request.
@@ -26,12 +28,12 @@ func (b *Body) refused(pieces [][]byte, message string) string {
 		return ""
 	}
 	var request map[string]any
-	for _, m := range paths.FindAllStringSubmatch(message, 8) {
+	for _, m := range mediaPath().whole.FindAllStringSubmatch(message, 8) {
 		if request == nil && json.Unmarshal(bytes.Join(pieces, nil), &request) != nil {
 			return ""
 		}
 		at, found := request[b.List], false
-		for _, step := range steps.FindAllString(m[1], 16) {
+		for _, step := range mediaPath().steps.FindAllString(m[1], 16) {
 			below, ok := child(at, step)
 			if !ok {
 				break // the rest are words of the message, or of the provider's own types

@@ -110,13 +110,19 @@ func (m *Mends) leaveOut(f schema.Format, req *llm.Request, made map[string]bool
 }
 
 // The ways in which servers name the tool that they refuse: testdata/tools.txt has messages with their sources.
-var (
-	declarationIndex = regexp.MustCompile(`function_?[dD]eclarations(?:\[|\.)(\d+)`)
-	toolIndex        = regexp.MustCompile(`\btools(?:\[|\.|', |", | )(\d+)(\.member)?`) // of AWS: the first is 1
-	pathIndex        = regexp.MustCompile(`\[(\d+), ?"function"`)
-	toolWord         = regexp.MustCompile(`(?i)tool|function|schema|parameter`)
-	toolName         = regexp.MustCompile("(?:['\"`\u2018\u201c]|\\b(?:[Ff]unction|[Tt]ool):? )([A-Za-z0-9_-]+)")
-)
+var refusedTool = sync.OnceValue(func() (r struct {
+	indexes    []*regexp.Regexp
+	word, name *regexp.Regexp
+}) {
+	r.indexes = []*regexp.Regexp{
+		regexp.MustCompile(`function_?[dD]eclarations(?:\[|\.)(\d+)`),
+		regexp.MustCompile(`\btools(?:\[|\.|', |", | )(\d+)(\.member)?`), // of AWS: the first is 1
+		regexp.MustCompile(`\[(\d+), ?"function"`),
+	}
+	r.word = regexp.MustCompile(`(?i)tool|function|schema|parameter`)
+	r.name = regexp.MustCompile("(?:['\"`\u2018\u201c]|\\b(?:[Ff]unction|[Tt]ool):? )([A-Za-z0-9_-]+)")
+	return r
+})
 
 // namedTools returns the indexes of the sent tools that a message refuses.
 func namedTools(message string, sent []llm.ToolSpec) (all []int) {
@@ -125,7 +131,7 @@ func namedTools(message string, sent []llm.ToolSpec) (all []int) {
 			all = append(all, i)
 		}
 	}
-	for _, pattern := range []*regexp.Regexp{declarationIndex, toolIndex, pathIndex} {
+	for _, pattern := range refusedTool().indexes {
 		for _, match := range pattern.FindAllStringSubmatch(message, -1) {
 			i, err := strconv.Atoi(match[1])
 			if len(match) > 2 && match[2] != "" {
@@ -139,10 +145,10 @@ func namedTools(message string, sent []llm.ToolSpec) (all []int) {
 			return all
 		}
 	}
-	if !toolWord.MatchString(message) || strings.Contains(message, "messages.") || strings.Contains(message, "messages[") {
+	if !refusedTool().word.MatchString(message) || strings.Contains(message, "messages.") || strings.Contains(message, "messages[") {
 		return nil
 	}
-	for _, match := range toolName.FindAllStringSubmatch(message, -1) {
+	for _, match := range refusedTool().name.FindAllStringSubmatch(message, -1) {
 		add(slices.IndexFunc(sent, func(t llm.ToolSpec) bool { return t.Name == match[1] }))
 	}
 	return all
