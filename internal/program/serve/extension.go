@@ -26,6 +26,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/run/mcp"
 )
 
@@ -202,8 +203,8 @@ func frontmatterOf(k *knack.Skill, data []byte) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// skillFiles are the files of a skill that are offered: those in its directory except links, .git and
-// secrets.
+// skillFiles are the files of a skill that are offered: those in its directory except links, .git, secrets, and what
+// rules deny to read, or would ask about.
 type skillFiles struct {
 	skill *knack.Skill
 	root  string // the skill's directory; "": it has none
@@ -226,9 +227,12 @@ func (s *Server) files(ctx context.Context, o *snapshot, k *knack.Skill) (*skill
 	if err != nil || f.root == "" && k.ReadFile == nil {
 		return f, err
 	}
-	secret := s.engine.PathContext()
+	place := s.engine.PathContext()
+	// Nobody can be asked here, and the mode of the user's own sessions does not count.
+	closed := s.engine.Project().Rules().Closed(permission.Default, place, permission.Subject{Tool: "read"})
 	for _, name := range names {
-		if hidden(name) || secret.Secret(filepath.ToSlash(filepath.Join(f.root, filepath.FromSlash(name)))) {
+		file := filepath.ToSlash(filepath.Join(f.root, filepath.FromSlash(name)))
+		if hidden(name) || place.Secret(file) || closed != nil && closed(file) {
 			continue
 		}
 		if k.ReadFile == nil {

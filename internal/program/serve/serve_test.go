@@ -186,6 +186,29 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// TestDeniedResources: files that rules deny to read, or ask about, are neither listed nor read.
+func TestDeniedResources(t *testing.T) {
+	t.Parallel()
+	_, e := project(t, sample+`-- .claude/skills/pdf/scripts/fill.py --
+print()
+-- home/.config/knack/settings.json --
+{"permissions": {"deny": ["Read(**/references/**)"], "ask": ["Read(**/fill.py)"]}}
+`, engine.Options{Trust: true})
+	s, err := New(t.Context(), e, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, s)
+	for _, uri := range []string{"skill://pdf/references/forms.md", "skill://pdf/scripts/fill.py"} {
+		if r, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri}); err == nil {
+			t.Errorf("%s was read: %q", uri, r.Contents[0].Text)
+		}
+	}
+	if r, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "skill://pdf/SKILL.md"}); err != nil {
+		t.Error(r, err)
+	}
+}
+
 // TestUntrusted: nothing of a project that is not approved is offered.
 func TestUntrusted(t *testing.T) {
 	t.Parallel()
