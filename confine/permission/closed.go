@@ -41,6 +41,7 @@ func (rs Rules) Closed(m Mode, p PathContext, s Subject, named ...string) func(p
 			}
 		}
 	}
+	p.mainDir()
 	return func(file string) bool {
 		file = path.Clean(filepath.ToSlash(file))
 		return slices.ContainsFunc(rules, func(r Rule) bool { return p.match(r.Pattern, r.Base, file, true) })

@@ -422,6 +422,10 @@ func (p *PathContext) match(pattern, base, s string, broad bool) bool {
 				return true
 			}
 		}
+		if broad && dir == p.Dir { // the user's own checkout has the same files
+			main := p.mainDir()
+			return main != "" && from(main, rest)
+		}
 		return false
 	}
 	switch {

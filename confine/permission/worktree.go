@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/confine/permission/internal/bash"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -54,6 +55,31 @@ func (p *PathContext) tree() *linkedTree {
 		return nil
 	}
 	return p.Git.linked(p.ctx, p.Dir)
+}
+
+// mainDir returns what the working directory is called in the main work tree of its repository; "": it is in none that
+// is linked to another one. It starts no git, because rules ask it for each file.
+func (p *PathContext) mainDir() string {
+	const key = "" // no directory's name
+	if known, ok := p.resolved[key]; ok {
+		return known[0]
+	}
+	main := ""
+	if p.Resolve == nil && p.Dir != "" {
+		top := topOf(p.Dir)
+		data, _ := regular.Read(filepath.Join(top, ".git"), 64<<10) // a directory, where it is not linked
+		dir, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
+		if below, _, linked := strings.Cut(filepath.ToSlash(dir), "/.git/worktrees/"); ok && linked && filepath.IsAbs(filepath.FromSlash(below)) {
+			if rel, err := filepath.Rel(top, p.Dir); err == nil {
+				main = path.Join(below, filepath.ToSlash(rel))
+			}
+		}
+	}
+	if p.resolved == nil {
+		p.resolved = map[string][]string{}
+	}
+	p.resolved[key] = []string{main}
+	return main
 }
 
 // inCheckout reports whether a file is in another work tree of the repository, and not in the workspace.

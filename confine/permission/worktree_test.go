@@ -82,3 +82,36 @@ func TestOtherWorkTree(t *testing.T) {
 		t.Errorf("from the main work tree: %s", d.Verdict)
 	}
 }
+
+// TestRelativeRulesInWorktree: deny rules relative to the working directory hold for the same files of the main work
+// tree, by every name. Found by attack: --allow Read read them by their absolute paths.
+func TestRelativeRulesInWorktree(t *testing.T) {
+	g := newGitGround(t)
+	g.write("repo/secrets/k", "one")
+	g.write("repo/sub/secrets/k", "one")
+	g.git("repo", "add", ".")
+	g.git("repo", "commit", "-qm", "one")
+	tree := filepath.Join(g.top, "tree")
+	g.git("repo", "worktree", "add", "-q", tree, "-b", "work")
+	for dir, want := range map[string]map[string]permission.Verdict{
+		tree:                       {"secrets/k": permission.Deny, "sub/secrets/k": permission.Allow, "other": permission.Allow},
+		filepath.Join(tree, "sub"): {"secrets/k": permission.Allow, "sub/secrets/k": permission.Deny},
+	} {
+		place := permission.PathContext{Dir: dir, Home: filepath.Join(g.top, "home"), Git: permission.NewGit(dir), GitEnv: true}
+		rules := permission.Rules{Allow: rulesOf(t, "Read | Bash(*)", permission.Flag),
+			Deny: rulesOf(t, "Read(./secrets/**)", permission.User)}
+		for name, verdict := range want {
+			path := filepath.Join(g.repo, filepath.FromSlash(name))
+			for _, s := range []permission.Subject{{Kind: permission.KindRead, Text: path, Tool: "read"},
+				{Kind: "Bash", Text: "cat " + path}} {
+				if d := rules.Decide(t.Context(), permission.Default, place, s); d.Verdict != verdict {
+					t.Errorf("in %s, %s: %s, want %s", dir, s.Text, d.Verdict, verdict)
+				}
+			}
+			closed := rules.Closed(permission.Default, place, permission.Subject{Tool: "grep"})
+			if got := closed(path); got != (verdict == permission.Deny) {
+				t.Errorf("in %s, %s is closed: %t", dir, path, got)
+			}
+		}
+	}
+}
