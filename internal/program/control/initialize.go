@@ -38,6 +38,30 @@ type initialize struct {
 	OtherServers map[string]json.RawMessage `json:"mcpServers"`
 }
 
+// Limits of what a host may give, so that the session stays below 300 MB. Hosts that were seen give less than a
+// hundredth.
+const (
+	maxHostServers = 500
+	maxCallbacks   = 50_000
+)
+
+func (in *initialize) check() error {
+	callbacks := 0
+	for _, matchers := range in.Hooks {
+		for _, m := range matchers {
+			callbacks += len(m.Callbacks)
+		}
+	}
+	switch {
+	case callbacks > maxCallbacks:
+		return fmt.Errorf("initialize: %d hook callbacks, at most %d are possible", callbacks, maxCallbacks)
+	case len(in.Servers)+len(in.OtherServers) > maxHostServers:
+		return fmt.Errorf("initialize: %d MCP servers, at most %d are possible", len(in.Servers)+len(in.OtherServers),
+			maxHostServers)
+	}
+	return nil
+}
+
 // texts is a string or a list of strings.
 type texts []string
 
@@ -245,6 +269,9 @@ func agents(s *engine.Session) []agentInfo {
 
 // readSetup converts the request to a setup. again means that the session has already started.
 func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
+	if err := in.check(); err != nil {
+		return u, err
+	}
 	u.stopsTasks = in.StopsTasks
 	u.system, u.append, u.title = strings.Join(in.System, "\n\n"), in.Append, in.Title
 	if in.Skills != nil {

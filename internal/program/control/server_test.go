@@ -757,6 +757,14 @@ func TestFailedInitialize(t *testing.T) {
 	h.ask("1", `{"subtype":"initialize","hooks":{"PreToolUse":7}}`)
 	h.user("go")
 	h.expect(`"type":"result"`, "initialize failed")
+	for request, want := range map[string]string{
+		`"sdkMcpServers":["` + strings.Repeat(`s","`, 600) + `s"]`:                           "601 MCP servers, at most 500",
+		`"hooks":{"Stop":[{"hookCallbackIds":["` + strings.Repeat(`c","`, 60_000) + `c"]}]}`: "60001 hook callbacks, at most",
+	} {
+		if answer := h.ask("many", `{"subtype":"initialize",`+request+`}`); !strings.Contains(answer, want) {
+			t.Errorf("%s, want %s", answer, want)
+		}
+	}
 	h.ask("2", `{"subtype":"initialize","hooks":{"PostToolUse":[{"matcher":"(","hookCallbackIds":["a"]}],`+
 		`"PreToolUse":[{"matcher":"^(?!Read).*","hookCallbackIds":["b"]}]}}`)
 	h.user("go")
