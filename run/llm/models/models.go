@@ -177,6 +177,9 @@ func (t Table) Find(name, current string) (p Provider, model string, err error) 
 	}
 	if first, rest, ok := strings.Cut(name, "/"); ok {
 		if p, ok := t.Provider(first); ok {
+			if tier := t.Aliases[rest]; isTier(tier) && !t.Has(p, rest) {
+				rest = tier
+			}
 			return p, t.resolveAlias(p, rest), nil
 		}
 	}

@@ -31,6 +31,7 @@ func TestFind(t *testing.T) {
 		{"fast", "openai-responses", "openai-responses/gpt-4.1-mini"},
 		{"strong", "box", "box/llama"}, // the provider has no such alias
 		{"openai", "anthropic", "openai/gpt-6.1-terra"},
+		{"anthropic/haiku", "", "anthropic/claude-haiku-5-5"},
 		{"openai/strong", "", "openai/gpt-6.2-sol"},
 		{"mine", "", "box/llama"},
 		{"openai/not-yet-known", "", "openai/not-yet-known"},
