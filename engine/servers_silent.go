@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
@@ -21,9 +20,13 @@ const maxSilent = 200
 
 func silentServers(env Env) silent { return silent{env.StateFile("mcp/silent.json")} }
 
-func (x silent) read() (all []string) {
-	data, err := os.ReadFile(x.file)
-	if err != nil || json.Unmarshal(data, &all) != nil {
+func (x silent) read() []string {
+	data, _ := os.ReadFile(x.file) // missing: none
+	return parseSilent(data)
+}
+
+func parseSilent(data []byte) (all []string) {
+	if json.Unmarshal(data, &all) != nil {
 		return nil
 	}
 	return all
@@ -43,16 +46,16 @@ func (x silent) add(client *mcp.Client, names []string) {
 	if len(names) == 0 || x.file == "" {
 		return
 	}
-	all, keys := x.read(), definitionKeys(client)
-	for _, name := range names {
-		if !slices.Contains(all, keys[name]) {
-			all = append(all, keys[name])
+	keys := definitionKeys(client)
+	_ = atomicfile.Update(x.file, 0o600, func(old []byte) ([]byte, error) {
+		all := parseSilent(old)
+		for _, name := range names {
+			if !slices.Contains(all, keys[name]) {
+				all = append(all, keys[name])
+			}
 		}
-	}
-	data, err := json.Marshal(all[max(0, len(all)-maxSilent):])
-	if err == nil && os.MkdirAll(filepath.Dir(x.file), 0o700) == nil {
-		atomicfile.Write(x.file, data, 0o600)
-	}
+		return json.Marshal(all[max(0, len(all)-maxSilent):])
+	})
 }
 
 // definitionKeys returns hashes of the definitions of servers, by name.
