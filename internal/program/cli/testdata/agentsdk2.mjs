@@ -229,7 +229,7 @@ const scenarios = {
 		const canUseTool = async (name) => { asked.push(name); return { behavior: 'allow', updatedInput: {} }; };
 		const denied = await run('go', { managedSettings: { permissions: { deny: ['Bash(touch:*)'] } }, allowedTools: ['Bash'] });
 		assert.equal(result(denied).permission_denials.length, 1);
-		await assert.rejects(run('go', { managedSettings: { allowedMcpServers: [] } }), /./);
+		await assert.rejects(run('go', { managedSettings: { allowedProviders: ['anthropic'] } }), /./);
 		const removed = await run('go', { disallowedTools: ['Bash'], debugFile: 'debug.log', thinking: { type: 'disabled' } });
 		assert.ok(!init(removed).tools.includes('Bash') && existsSync('debug.log'));
 		const silent = await run('go', { permissionPrompts: 'none', canUseTool });
