@@ -342,6 +342,32 @@ func (m *Servers) Unanswered() []knack.Problem {
 			strings.Join(names, ", ")}}
 }
 
+// missingTool returns what says why a tool of a known server does not exist, after the server has had the time that a first
+// request gives it; nil: the tool is of no such server.
+func missingTool(m *Servers, tool string) func(context.Context) string {
+	names := named(m, tool, "mcp__", "__")
+	if len(names) == 0 {
+		return nil
+	}
+	return func(ctx context.Context) string {
+		awaitNamed(ctx, m, names)
+		server := "The MCP server " + plain.Line(names[0])
+		status, _, err := m.find(names[0])
+		switch {
+		case err != nil: // it was removed meanwhile
+			return server + " is gone."
+		case status.State == mcp.Connected && slices.Contains(status.Tools, tool):
+			return server + " has answered now: call the tool again."
+		case status.State == mcp.Connected:
+			return server + " has no tool " + plain.Line(tool) + "."
+		case status.State == mcp.Waiting, status.State == mcp.Connecting:
+			return server + " has not answered yet: do something else first, and then call the tool again."
+		}
+		return fmt.Sprintf("%s is not connected (%s), so none of its tools can be called: %s", server, status.State,
+			plain.Line(status.Reason))
+	}
+}
+
 // awaitCalled starts the servers whose prompt or skill a line may call, or asks about with /why, and waits for them:
 // what a server offers is only known once it is connected. The error is that of ctx.
 func awaitCalled(ctx context.Context, m *Servers, line string) error {
@@ -368,6 +394,11 @@ func awaitSkill(ctx context.Context, m *Servers, skill string) {
 	if len(names) == 0 || m.catalog().Skill(skill) != nil { // a call of one that is known waits itself
 		return
 	}
+	awaitNamed(ctx, m, names)
+}
+
+// awaitNamed waits for servers as long as the first request would.
+func awaitNamed(ctx context.Context, m *Servers, names []string) {
 	limit := defaultFirstWait
 	if x := m.engine.Project().config.Settings.MCP.FirstWait; x != nil && *x > 0 {
 		limit = time.Duration(*x * float64(time.Second))

@@ -264,7 +264,9 @@ func TestServersAfterRequest(t *testing.T) {
 // reported, before the turn ends: the shortest run shows it.
 func TestServerMissingProgram(t *testing.T) {
 	t.Parallel()
-	m := llmtest.New(llmtest.Answer{Text: "done"})
+	m := llmtest.New(llmtest.Use("mcp__gone__echo", map[string]any{"text": "hi"}),
+		llmtest.Answer{Want: []string{"The MCP server gone is not connected \\(failed\\), so none of its tools can be called: " +
+			"cannot run no-such-program"}, Text: "done"})
 	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,
 		NoSettings: true, Values: map[string]any{"mcpServers": map[string]any{
 			"gone":  map[string]any{"command": "no-such-program"},

@@ -102,6 +102,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		Notice:       t.notice,
 		LeftOut:      leftOut(s.engine.addNoticeOnce),
 		DynamicTools: s.servers.tools, MoreTools: s.servers.incomplete, Aliases: t.host.Aliases,
+		Missing: func(name string) func(context.Context) string { return missingTool(s.servers, name) },
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,
 			Suggest:  suggestLimit(set.Skills.Suggest),

@@ -49,6 +49,9 @@ type Agent struct {
 	// LeftOut is told, with each request, of the tools that the model does not get, and why, see [llm.Request]. Any
 	// goroutine may call it; nil: nobody is told.
 	LeftOut func(tool, reason string)
+	// Missing returns a func that says why a tool that does not exist is missing, such as that of a server that is down;
+	// nil: nothing is known about it. The func may wait. nil: nothing is known of any.
+	Missing func(name string) func(context.Context) string
 	// Rules returns the context files that apply because of the files touched in the session, absolute paths. It is
 	// called before each request; the model gets each file once, and again after a compaction. nil: there are none.
 	Rules func(touched []string) []Document

@@ -71,6 +71,31 @@ func (r *dynamicTools) tools(state session.State) tool.Set {
 	return set
 }
 
+// withMissing adds, for each called tool that is missing for a known reason, a tool that says it.
+func (t *turn) withMissing(tools tool.Set, calls []llm.ToolCall) tool.Set {
+	if t.Missing == nil {
+		return tools
+	}
+	for _, c := range calls {
+		if _, ok := tools.Find(c.Name); ok {
+			continue
+		}
+		why := t.Missing(c.Name)
+		if why == nil {
+			continue
+		}
+		x := tool.New(c.Name, "", func(ctx context.Context, _ map[string]any, _ tool.Input) (tool.Result, error) {
+			return tool.Errorf("%s", why(ctx)), nil
+		})
+		x.Effect = tool.Reads
+		x.Subjects = func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+			return []permission.Subject{{Kind: permission.Kind(c.Name), Default: permission.Allow}}, nil
+		}
+		tools = append(tools, x)
+	}
+	return tools
+}
+
 // listAnew reports whether the list of tools may change: no request was sent, or the provider no longer has the last
 // one in its cache.
 func listAnew(state session.State) bool {

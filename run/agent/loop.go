@@ -356,7 +356,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	events := make(chan Event) // an empty event means: emit new log entries
 	r.calls = events
 	defer func() { r.calls = nil }()
-	tools := r.tools(state)
+	tools := r.withMissing(r.tools(state), calls)
 	for i := range tools {
 		tools[i] = r.hooks.afterTool(hooks, r.withRecordedStart(tools[i], func() { events <- Event{} }))
 	}
