@@ -61,8 +61,8 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		read := func(r io.Reader) (out []string, n int) {
 			for ev, err := range Events(r) {
-				if err != nil {
-					t.Fatal(err)
+				if err != nil { // of a text that is no answer
+					return append(out, err.Error()), n
 				}
 				out = append(out, ev.Name+"\x00"+string(ev.Data))
 				n += len(ev.Data)
