@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 )
 
@@ -47,6 +48,9 @@ func Fit(f Format, schema json.RawMessage) (json.RawMessage, error) {
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
 		return nil, fmt.Errorf("its input schema is not JSON: %w", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("its input schema is not JSON: something comes after it")
 	}
 	s := &simplifier{root: v, anchors: map[string]any{}}
 	s.index(v, 0)

@@ -68,6 +68,10 @@ func (r *rules) shape(n node) node {
 		if all := r.choices(n); all != nil {
 			return r.shapeChoices(n, all)
 		}
+		n = maps.Clone(n)
+		for _, key := range [...]string{"anyOf", "oneOf"} {
+			delete(n, key) // nothing matches an alternative and what stands beside it
+		}
 	}
 	out := node{}
 	for _, k := range slices.Sorted(maps.Keys(n)) {
