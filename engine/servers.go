@@ -342,12 +342,15 @@ func (m *Servers) Unanswered() []knack.Problem {
 			strings.Join(names, ", ")}}
 }
 
-// missingTool returns what says why a tool of a known server does not exist, after the server has had the time that a first
-// request gives it; nil: the tool is of no such server.
+// missingTool returns what says why a tool of a server that is not connected does not exist, after the server has had the
+// time that a first request gives it; nil: the tool is of no such server.
 func missingTool(m *Servers, tool string) func(context.Context) string {
 	names := named(m, tool, "mcp__", "__")
 	if len(names) == 0 {
 		return nil
+	}
+	if x, _, err := m.find(names[0]); err != nil || x.State == mcp.Connected {
+		return nil // it has no such tool, or not here
 	}
 	return func(ctx context.Context) string {
 		awaitNamed(ctx, m, names)
@@ -363,8 +366,11 @@ func missingTool(m *Servers, tool string) func(context.Context) string {
 		case status.State == mcp.Waiting, status.State == mcp.Connecting:
 			return server + " has not answered yet: do something else first, and then call the tool again."
 		}
-		return fmt.Sprintf("%s is not connected (%s), so none of its tools can be called: %s", server, status.State,
-			plain.Line(status.Reason))
+		text := fmt.Sprintf("%s is not connected (%s), so none of its tools can be called", server, status.State)
+		if status.Reason == "" {
+			return text + "."
+		}
+		return text + ": " + plain.Line(status.Reason)
 	}
 }
 

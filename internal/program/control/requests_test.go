@@ -85,7 +85,7 @@ func TestToggleServer(t *testing.T) {
 	h.must(h.ask("2", `{"subtype":"mcp_status"}`), `"status":"disabled"`)
 	h.must(h.ask("3", `{"subtype":"mcp_toggle","serverName":"other","enabled":true}`), `there is no MCP server`)
 	h.user("go")
-	h.expect(`"type":"tool_result"`, `mcp__forms__form not found`)
+	h.expect(`"type":"tool_result"`, `The MCP server forms is not connected (disabled), so none of its tools can be called.`)
 	h.expect(`"type":"result"`, "first")
 	h.must(h.ask("4", `{"subtype":"mcp_toggle","serverName":"forms","enabled":true}`), `"subtype":"success"`)
 	h.must(h.ask("5", `{"subtype":"mcp_reconnect","serverName":"forms"}`), `"subtype":"success"`)
