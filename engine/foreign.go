@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -258,18 +259,12 @@ func (m *Models) hasKey(name string) error {
 
 // getenv looks up a variable for models: those of the process come before those of other programs' settings.
 func (m *Models) getenv(name string) string {
-	if v := m.Env.Get(name); v != "" {
-		return v
-	}
-	if other := otherName(name); other != "" && m.Env.Get(other) != "" {
-		return m.Env.Get(other)
-	}
-	return m.foreign[name]
+	return cmp.Or(m.ownVariable(name), m.foreign[name])
 }
 
 // routed reports whether another program's settings decide where a provider's requests are sent.
 func (m *Models) routed(p models.Provider) bool {
-	return p.BaseEnv != "" && !p.Configured && m.foreign[p.BaseEnv] != "" && m.Env.Get(p.BaseEnv) == ""
+	return p.BaseEnv != "" && !p.Configured && m.foreign[p.BaseEnv] != "" && m.ownVariable(p.BaseEnv) == ""
 }
 
 // proxy returns the proxy for requests to a provider at an address. One from another program's settings is not used for

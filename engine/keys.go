@@ -243,6 +243,6 @@ func (m *Models) TryKey(ctx context.Context, provider, key string) error {
 func (m *Models) provider(name string) (models.Provider, llm.Endpoint, models.Format) {
 	table := models.Known(m.Tables...)
 	p, _ := table.Provider(name)
-	e, format := table.Endpoint(p, "", m.Env.Get)
+	e, format := table.Endpoint(p, "", m.ownVariable)
 	return p, e, format
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/run/llm"
 )
 
@@ -53,12 +53,11 @@ func (m *Models) capModel(model llm.Model) llm.Model {
 
 // Stream implements llm.Model. Without an effort a provider chooses, usually high.
 func (c capped) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	order := []string{"low", "medium", "high", "xhigh", "max"}
 	now := llm.EffortLevel(req.Effort)
 	if req.Effort == "" {
 		now = "high"
 	}
-	if slices.Index(order, now) > slices.Index(order, c.level) {
+	if config.LowerEffort(now, c.level) != now {
 		less := *req
 		less.Effort, req = c.level, &less
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/sources"
 )
 
 // This file keeps what a conversation and its agents may have read, for the guards of URLs and notes. The files of
@@ -322,7 +323,8 @@ func (r *Reads) registerUnopened() {
 	if !local {
 		return
 	}
-	env := r.hidesNothing() || topOf(ws.Dir()) != ""
+	_, err := os.Lstat(filepath.Join(sources.Root(ws.Dir()), ".git"))
+	env := r.hidesNothing() || err == nil           // in a repository
 	secret := permission.PathContext{}.SecretFunc() // not what is below the home directory, such as checkpoints
 	// Not every file that the rules for secrets name has a key: id_map.go does not.
 	want := func(path string) bool {

@@ -2,22 +2,19 @@ package engine
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/sources"
 )
 
 // gitConfigs returns the files of git's configuration for a directory that hold a key, such as an address with a
 // password: those of the repository or the linked work tree that it is in, of the user, and those that these include.
 // Git prints from them what nobody opened (git remote -v, git config --list).
 func gitConfigs(dir string, environ []string) (found []string) {
-	top := topOf(dir)
-	if top == "" {
-		top = dir
-	}
+	top := sources.Root(dir)
 	git := permission.NewGit(top)
 	git.Environ = environ
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTime)
@@ -43,16 +40,4 @@ func gitConfigs(dir string, environ []string) (found []string) {
 	}
 	slices.Sort(found)
 	return found
-}
-
-// topOf returns the directory with .git that a directory is or is in; "": there is none.
-func topOf(dir string) string {
-	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
-			return dir
-		}
-		if dir == filepath.Dir(dir) {
-			return ""
-		}
-	}
 }

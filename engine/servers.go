@@ -405,9 +405,9 @@ func awaitSkill(ctx context.Context, m *Servers, skill string) {
 
 // awaitNamed waits for servers as long as the first request would.
 func awaitNamed(ctx context.Context, m *Servers, names []string) {
-	limit := defaultFirstWait
-	if x := m.engine.Project().config.Settings.MCP.FirstWait; x != nil && *x > 0 {
-		limit = time.Duration(*x * float64(time.Second))
+	limit := firstWait(m.engine.Project().config.Settings.MCP.FirstWait)
+	if limit <= 0 { // what is called is waited for all the same
+		limit = defaultFirstWait
 	}
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -178,14 +178,19 @@ func (t *Turn) notice(state session.State) *session.Note {
 // AwaitServers waits for what the first request of a session waits for: servers whose tools are not known yet, if the
 // session's options ask for it, as long as mcp.firstWait says. Afterwards it returns at once. The error is that of ctx.
 func AwaitServers(ctx context.Context, s *Session) error {
-	limit := defaultFirstWait
-	if x := s.engine.Project().config.Settings.MCP.FirstWait; x != nil {
-		limit = time.Duration(*x * float64(time.Second))
-	}
+	limit := firstWait(s.engine.Project().config.Settings.MCP.FirstWait)
 	if s.options.Waiting == nil || limit <= 0 || s.log.State().Requests > 0 {
 		return nil
 	}
 	return s.servers.awaitNew(ctx, limit, s.options.Waiting)
+}
+
+// firstWait returns how long the first request waits; nil: the setting mcp.firstWait is not there.
+func firstWait(seconds *float64) time.Duration {
+	if seconds == nil {
+		return defaultFirstWait
+	}
+	return time.Duration(*seconds * float64(time.Second))
 }
 
 // defaultFirstWait is how long the first request waits for servers whose tools are not known yet.

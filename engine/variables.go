@@ -26,6 +26,15 @@ func otherName(name string) string {
 	return ""
 }
 
+// ownVariable looks up a variable of the process under our name, and under that of other programs.
+func (m *Models) ownVariable(name string) string {
+	v := m.Env.Get(name)
+	if other := otherName(name); v == "" && other != "" {
+		v = m.Env.Get(other)
+	}
+	return v
+}
+
 // withoutEffect are variables that choose how Claude Code reaches a model, which has no equal here.
 var withoutEffect = []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
 	"ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_UNIX_SOCKET", "CLAUDE_CODE_CLIENT_CERT",

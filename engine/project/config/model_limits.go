@@ -85,6 +85,14 @@ func (m ModelLimits) Effort(id string) string {
 	return efforts[lowest]
 }
 
+// LowerEffort returns the lower of two efforts. One that has another name counts as the lowest.
+func LowerEffort(a, b string) string {
+	if slices.Index(efforts, b) < slices.Index(efforts, a) {
+		return b
+	}
+	return a
+}
+
 // has reports whether a restriction has a value; "": any.
 func (m ModelLimits) has(name, value string) bool {
 	return slices.ContainsFunc(m.held, func(h held) bool {

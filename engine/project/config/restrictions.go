@@ -36,6 +36,11 @@ func mayRestrict(name string) bool {
 		func(word string) bool { return strings.HasPrefix(name, word) })
 }
 
+// off reports whether a value means that its key is not set.
+func (n *node) off() bool {
+	return n.kind == '0' || n.kind == 'b' && !n.yes || n.kind == 's' && n.text == ""
+}
+
 // unheld reports a setting of Claude Code that restricts, or may restrict, and is not held here. Where the file is the
 // administrator's, Load then fails; where it is the user's, nothing starts before the user has agreed; where it is a
 // project's, the file grants nothing. of is the key for which * in the name stands.
@@ -66,11 +71,10 @@ func (l *loader) unheld(from *layer, name, of string, m member) {
 	case has("held"):
 		l.hold(from, name, of, m)
 	case has("restricts"):
-		if m.val.kind != '0' && !(m.val.kind == 'b' && !m.val.yes) && !(m.val.kind == 's' && m.val.text == "") {
+		if !m.val.off() {
 			l.weak(from, m.at, "%s restricts, and Knack cannot hold it", name)
 		}
-	case from.foreign && (managed || mayRestrict(name) && !(m.val.kind == '0' || m.val.kind == 'b' && !m.val.yes ||
-		m.val.kind == 's' && m.val.text == "")):
+	case from.foreign && (managed || mayRestrict(name) && !m.val.off()):
 		l.weak(from, m.at, "%s is not known to Knack, and may restrict", name)
 	}
 }

@@ -54,13 +54,18 @@ const (
 	itemOther  = "\x00other"
 )
 
+// decides reports whether an answer to a question may let something run, or be trusted.
+func decides(q engine.Question) bool {
+	return q.Call != nil || q.Asker == engine.AskerTrust || q.Asker == engine.AskerSettings
+}
+
 func newDialog(q engine.Question) *dialog {
 	d := &dialog{q: q, values: map[string]json.RawMessage{}}
 	switch {
 	case len(q.Options) > 0:
 		d.list = newPicker("", d.items())
 		d.list.closed = len(d.list.items) < 10
-		if q.Call != nil || q.Asker == engine.AskerPlan || q.Asker == engine.AskerTrust || q.Asker == engine.AskerSettings {
+		if decides(q) || q.Asker == engine.AskerPlan {
 			d.list.at = -1 // an Enter meant for the prompt must not approve anything
 		}
 	case len(q.Fields) > 0:

@@ -23,7 +23,7 @@ func (p person) Ask(ctx context.Context, q engine.Question) (engine.Answer, erro
 		question.dialog.callSummary = a.conv.summary(q.Call.Tool, q.Call.Input)
 	}
 	a.post(func() {
-		question.dialog.locked = (q.Call != nil || q.Asker == engine.AskerTrust || q.Asker == engine.AskerSettings) && a.prompt.Text() != ""
+		question.dialog.locked = decides(q) && a.prompt.Text() != ""
 		a.questions = append(a.questions, question)
 		a.notify("Knack is waiting for your answer")
 	})

@@ -109,14 +109,7 @@ var NoImages = Mend{Name: "no images", Applies: hasMedia, Words: [][]string{
 	{"mmproj"}, {"image", "text-only"}, {"content", "must be a string"}, {"image", "cannot"},
 }}
 
-func hasMedia(req *llm.Request) bool {
-	has := func(p llm.Part) bool { return p.Media != nil }
-	return slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
-		return slices.ContainsFunc(m.Parts, func(p llm.Part) bool {
-			return has(p) || p.Result != nil && slices.ContainsFunc(p.Result.Parts, has)
-		})
-	})
-}
+func hasMedia(req *llm.Request) bool { return len(media(req.Messages)) > 0 }
 
 // WithoutSight returns a copy of e for a model that takes neither images nor documents.
 func WithoutSight(e *llm.Endpoint) *llm.Endpoint {

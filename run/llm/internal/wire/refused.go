@@ -41,7 +41,7 @@ func (b *Body) refused(pieces [][]byte, message string) string {
 			at, found = below, true
 		}
 		for i := len(all) - 1; i >= 0 && found; i-- {
-			if contains(at, base64.StdEncoding.EncodeToString(all[i].Data)) {
+			if len(all[i].Data) > 0 && contains(at, base64.StdEncoding.EncodeToString(all[i].Data)) {
 				return all[i].Hash()
 			}
 		}
@@ -86,12 +86,12 @@ func contains(v any, data string) bool {
 	return false
 }
 
-// media returns the media of a conversation that has bytes, in order.
+// media returns the images and documents of a conversation, in order.
 func media(turns []llm.Message) (all []*llm.Media) {
 	var add func(parts []llm.Part)
 	add = func(parts []llm.Part) {
 		for _, p := range parts {
-			if p.Media != nil && len(p.Media.Data) > 0 {
+			if p.Media != nil {
 				all = append(all, p.Media)
 			}
 			if p.Result != nil {

@@ -190,9 +190,10 @@ func unreachable(err error) (llm.ErrorKind, string) {
 	var record tls.RecordHeaderError
 	var name *net.DNSError
 	var unknown x509.UnknownAuthorityError
+	address, proxy := dialed(err)
 	switch {
-	case viaProxy(err) && errors.Is(err, syscall.ECONNREFUSED):
-		return llm.Invalid, fmt.Sprintf("no server answers at %s, which HTTPS_PROXY or the setting proxy names", dialed(err))
+	case proxy && errors.Is(err, syscall.ECONNREFUSED):
+		return llm.Invalid, fmt.Sprintf("no server answers at %s, which HTTPS_PROXY or the setting proxy names", address)
 	case strings.HasSuffix(err.Error(), http.StatusText(http.StatusProxyAuthRequired)):
 		return llm.Invalid, "the proxy asks for a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"
 	case errors.As(err, &unknown):
@@ -208,7 +209,7 @@ func unreachable(err error) (llm.ErrorKind, string) {
 		return llm.Broken, fmt.Sprintf("the address of %s cannot be looked up: is there a network?", name.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		// A retry helps if the server is just starting.
-		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", dialed(err))
+		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", address)
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return llm.Broken, "the provider cannot be reached: is there a network?"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF):
@@ -217,29 +218,19 @@ func unreachable(err error) (llm.ErrorKind, string) {
 	return llm.Broken, err.Error()
 }
 
-// viaProxy reports whether the connection to a proxy failed.
-func viaProxy(err error) bool {
+// dialed returns the address to which the connection failed, and whether it is that of a proxy: then the outer
+// net.OpError has only the operation, and the one that it wraps has the address.
+func dialed(err error) (address string, proxy bool) {
 	for op := (*net.OpError)(nil); errors.As(err, &op); err = op.Err {
-		if op.Op == "proxyconnect" {
-			return true
+		proxy = proxy || op.Op == "proxyconnect"
+		switch {
+		case op.Addr != nil && proxy:
+			return "the proxy " + op.Addr.String(), true
+		case op.Addr != nil:
+			return op.Addr.String(), false
 		}
 	}
-	return false
-}
-
-// dialed returns the address to which the connection failed: the provider's or a proxy's. For a proxy, the
-// outer net.OpError has only the operation, and the one that it wraps has the address.
-func dialed(err error) string {
-	proxy := ""
-	for op := (*net.OpError)(nil); errors.As(err, &op); err = op.Err {
-		if op.Op == "proxyconnect" {
-			proxy = "the proxy "
-		}
-		if op.Addr != nil {
-			return proxy + op.Addr.String()
-		}
-	}
-	return "the address"
+	return "the address", proxy
 }
 
 // A Decoder builds an answer from the events of a stream.
