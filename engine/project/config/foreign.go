@@ -65,16 +65,34 @@ func (l *loader) adopt(from *layer) {
 			l.openPaths(from, m)
 			val, used = l.ofClaude(from, m)
 		}
-		if !used && !slices.Contains(effects()[m.key], "held") && held == len(l.result.held) {
-			unused = append(unused, m.key)
-		} else if used && val != nil {
+		switch {
+		case used && val != nil:
 			top.members = append(top.members, member{key: key, at: m.at, val: val})
+		case used || slices.Contains(effects()[m.key], "held"):
+		case held == len(l.result.held):
+			unused = append(unused, m.key)
+		default: // what it restricts has an effect
+			unused = append(unused, grantsIn(m.key, m.val, from.project)...)
 		}
 	}
 	if len(unused) > 0 {
 		l.result.Foreign.Unused = append(l.result.Foreign.Unused, Unused{from.path, unused})
 	}
 	from.top = &top
+}
+
+// grantsIn returns the names of what a setting of Claude Code grants, which has no effect here.
+func grantsIn(name string, val *node, project bool) (names []string) {
+	switch row := effects()[name]; {
+	case row == nil:
+	case row[0] == "object":
+		for _, m := range val.members {
+			names = append(names, grantsIn(name+"."+m.key, m.val, project)...)
+		}
+	case row[0] == "grants" && (project || name != "sandbox.filesystem.allowRead"): // see openPaths
+		names = append(names, name)
+	}
+	return names
 }
 
 // ofClaude returns what a setting of Claude Code means here, and whether it has an effect. nil: as if it were not set.
