@@ -20,10 +20,11 @@ type ListedModel struct {
 	For       string  `json:"for,omitempty"` // the alias that means it, such as fast; "": none
 }
 
-// List lists the models of a provider, "": of all providers that can be used. The names are those of the table and the
-// settings, and the providers are not asked; with refresh they are those that each provider lists now, with a request of
-// at most 5 s each. Providers that do not answer are in failed, by name.
-func (m *Models) List(ctx context.Context, provider string, refresh bool) (all []ListedModel, failed map[string]error, err error) {
+// List lists the models of a provider; "": of all providers that can be used. The names are those of the table and the
+// settings, and no provider is asked. With refresh each provider is asked for its list, with a request of at most 5 s.
+// The errors of those that do not answer are in failed, by name.
+func (m *Models) List(ctx context.Context, provider string, refresh bool) (all []ListedModel, failed map[string]error,
+	err error) {
 	table := models.Known(m.Tables...)
 	var chosen []models.Provider
 	for _, u := range m.Servers() {

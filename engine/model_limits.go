@@ -19,8 +19,8 @@ func (m *Models) refused(id string, byDefault bool) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Err: fmt.Errorf("%w: %w", errModelRefused, err), Hint: "knack --model NAME, with a model that is allowed",
-		Exit: ExitUsage}
+	return &Error{Err: fmt.Errorf("%w: %w", errModelRefused, err),
+		Hint: "knack --model NAME, with a model that is allowed", Exit: ExitUsage}
 }
 
 // instead returns the first model of availableModels that can be used in place of a default that is refused; why is the

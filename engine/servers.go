@@ -342,8 +342,8 @@ func (m *Servers) Unanswered() []knack.Problem {
 			strings.Join(names, ", ")}}
 }
 
-// missingTool returns what says why a tool of a server that is not connected does not exist, after the server has had the
-// time that a first request gives it; nil: the tool is of no such server.
+// missingTool returns a func that gives a server as much time to connect as the first request does, and then says why
+// its tool does not exist; nil: the tool belongs to no server that is not connected.
 func missingTool(m *Servers, tool string) func(context.Context) string {
 	names := named(m, tool, "mcp__", "__")
 	if len(names) == 0 {

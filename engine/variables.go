@@ -84,7 +84,8 @@ func (m *Models) client(proxy string) (*http.Client, error) {
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &Error{Err: fmt.Errorf("NODE_EXTRA_CA_CERTS: %w", err), Hint: "unset NODE_EXTRA_CA_CERTS", Exit: ExitUsage}
+		return nil, &Error{Err: fmt.Errorf("NODE_EXTRA_CA_CERTS: %w", err), Hint: "unset NODE_EXTRA_CA_CERTS",
+			Exit: ExitUsage}
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {

@@ -197,6 +197,20 @@ f() { cat "$1"; }; f "$X"
 	}
 }
 
+// lineChecker returns a func that checks the verdict about command lines. A refusal must name its rule.
+func lineChecker(t *testing.T, rules permission.Rules, place permission.PathContext) func(permission.Verdict, ...string) {
+	return func(want permission.Verdict, lines ...string) {
+		t.Helper()
+		for _, line := range lines {
+			d := rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: line})
+			if d.Verdict != want || want == permission.Deny && d.Rule == "" {
+				t.Errorf("confined %v: %s: %s, want %s (%s %s %v)", place.Confined(), line, d.Verdict, want, d.Rule, d.Reason,
+					d.Subjects)
+			}
+		}
+	}
+}
+
 // TestGitAndDenied: in a sandbox, git commands that would record, compare or replace a file that a rule denies are
 // refused before they start.
 func TestGitAndDenied(t *testing.T) {
@@ -219,18 +233,7 @@ func TestGitAndDenied(t *testing.T) {
 		Confined: func() bool { return true }}
 	rules := permission.Rules{Allow: rulesOf(t, "Bash(git:*) | Bash(cd:*)", permission.Flag),
 		Deny: rulesOf(t, "Read(notes.key) | Read(./keys/**) | Edit(only)", permission.User)}
-	check := func(want permission.Verdict, lines ...string) {
-		t.Helper()
-		for _, line := range lines {
-			d := rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: line})
-			if d.Verdict != want {
-				t.Errorf("%s: %s, want %s (%s %s)", line, d.Verdict, want, d.Rule, d.Reason)
-			}
-			if want == permission.Deny && d.Rule == "" {
-				t.Errorf("%s: names no rule", line)
-			}
-		}
-	}
+	check := lineChecker(t, rules, place)
 	check(permission.Deny, "git add -A", "git add .", "git add keys", "git add -u", "git commit -am x", "git commit -a -m x",
 		"git commit -m x notes.key", "git commit -m x .", "git stash", "git stash push -m x", "git stash -u", "git checkout other",
 		"git checkout -f main", "git checkout -- .", "git checkout other -- notes.key", "git switch other", "git merge other",
@@ -263,15 +266,7 @@ func TestGitPrintsDenied(t *testing.T) {
 			GitEnv: true, Confined: func() bool { return confined }}
 		rules := permission.Rules{Allow: rulesOf(t, "Bash(git:*) | Bash(cd:*)", permission.Flag),
 			Deny: rulesOf(t, "Read(*.key) | Read(./keys/**)", permission.User)}
-		check := func(want permission.Verdict, lines ...string) {
-			t.Helper()
-			for _, line := range lines {
-				d := rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: line})
-				if d.Verdict != want || want == permission.Deny && d.Rule == "" {
-					t.Errorf("confined %v: %s: %s, want %s (%s %s %v)", confined, line, d.Verdict, want, d.Rule, d.Reason, d.Subjects)
-				}
-			}
-		}
+		check := lineChecker(t, rules, place)
 		check(permission.Deny, "git log -p", "git show base", "git grep MARK HEAD")
 		if !confined {
 			break // git is asked a few times for each line

@@ -204,8 +204,8 @@ func (j *judge) deniedStored(dir string, words []string) {
 				continue
 			}
 			x := judgedBy(Subject{Kind: KindRead, Text: name, Tool: j.request.Tool, Aliases: j.request.Aliases}, Deny, r)
-			x.Reason = "git " + words[0] + " would print what git stores of it; name other files, or leave it out with -- . ':!" +
-				f.name[1:] + "'"
+			x.Reason = "git " + words[0] + " would print what git stores of it; name other files, or leave it out with " +
+				"-- . ':!" + f.name[1:] + "'"
 			j.add(x, "")
 			return
 		}
@@ -290,5 +290,6 @@ func printsPatch(option string) bool {
 		return true
 	}
 	return len(name) > 3 && slices.ContainsFunc([]string{"--patch-with-stat", "--patch-with-raw", "--unified",
-		"--function-context", "--word-diff-regex", "--color-words"}, func(long string) bool { return strings.HasPrefix(long, name) })
+		"--function-context", "--word-diff-regex", "--color-words"},
+		func(long string) bool { return strings.HasPrefix(long, name) })
 }

@@ -305,8 +305,8 @@ func (t *worktree) state(name string) string {
 }
 
 // printsValued are the options of log and its like that take a value.
-var printsValued = gitOptions{"nLGSUOl", "--max-count --skip --since --until --after --before --author --committer --grep " +
-	"--min-parents --max-parents --output --diff-filter --find-object --date --encoding --glob --exclude --unified"}
+var printsValued = gitOptions{"nLGSUOl", "--max-count --skip --since --until --after --before --author --committer " +
+	"--grep --min-parents --max-parents --output --diff-filter --find-object --date --encoding --glob --exclude --unified"}
 
 type gitOptions struct{ letters, names string }
 

@@ -134,7 +134,8 @@ func (j *judge) fileRule(list []Rule, s Subject, n pathNames) *Rule {
 	return nil
 }
 
-// readRule returns a rule for reading a file that is edited: what an edit says about it, also if it fails, is its text.
+// readRule returns a rule about reading a file that an edit changes, because the result of an edit, even of one that
+// fails, quotes the file; nil: there is none, or s is no edit.
 func (j *judge) readRule(list []Rule, s Subject, n pathNames) *Rule {
 	for i := range list {
 		r := &list[i]

@@ -212,8 +212,8 @@ func holdsKey(file string) bool {
 	return told().Match(data)
 }
 
-// HoldsKey reports whether a file of configuration of this machine holds a key, a password or an address with one. One
-// that cannot be read does, except if it is missing or no file.
+// HoldsKey reports whether a configuration file on this machine contains a key, a password, or an address with a
+// password. A file that cannot be read counts as one that does; a missing one does not, and neither does a directory.
 func HoldsKey(file string) bool { return holdsKey(file) }
 
 // secret returns the pattern of secrets that matches a path; "" if none does.

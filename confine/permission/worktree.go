@@ -69,7 +69,8 @@ func (p *PathContext) mainDir() string {
 		top := topOf(p.Dir)
 		data, _ := regular.Read(filepath.Join(top, ".git"), 64<<10) // a directory, where it is not linked
 		dir, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
-		if below, _, linked := strings.Cut(filepath.ToSlash(dir), "/.git/worktrees/"); ok && linked && filepath.IsAbs(filepath.FromSlash(below)) {
+		below, _, linked := strings.Cut(filepath.ToSlash(dir), "/.git/worktrees/")
+		if ok && linked && filepath.IsAbs(filepath.FromSlash(below)) {
 			if rel, err := filepath.Rel(top, p.Dir); err == nil {
 				main = path.Join(below, filepath.ToSlash(rel))
 			}

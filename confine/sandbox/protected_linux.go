@@ -441,8 +441,8 @@ func within(aside []movedFile, path string) bool {
 // aside renames what was found at a protected name. A directory without files is removed.
 func (n *protectedFiles) aside(path string, found fileID) movedFile {
 	if found.dir && removeDirs(n.rootOf(path), path, found) {
-		return movedFile{path: path, gone: true, note: fmt.Sprintf("%s is protected and did not exist before: the command left "+
-			"a directory without files there, which was removed; the rule that allows it: %s", path, editRule(path))}
+		return movedFile{path: path, gone: true, note: fmt.Sprintf("%s is protected and did not exist before: the command "+
+			"left a directory without files there, which was removed; the rule that allows it: %s", path, editRule(path))}
 	}
 	p, err := openPlace(n.rootOf(path), path)
 	if err == nil {

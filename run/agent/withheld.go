@@ -19,7 +19,8 @@ const maxWithheld = 3
 
 // aboutMedia are the words of messages about media. They are whole words: many messages name their documentation.
 var aboutMedia = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(images?|image_url|inline_data|media|media_type|pdfs?|document|base64|mime ?type|pixels)\b`)
+	return regexp.MustCompile(`(?i)\b(images?|image_url|inline_data|media|media_type|pdfs?|document|base64|mime ?type` +
+		`|pixels)\b`)
 })
 
 // refusedMedia returns the hash of what must be left out of a refused request; "": nothing can be.

@@ -139,7 +139,8 @@ func (j *Journal) keepBits(t Tree, b *bits) (string, error) {
 		c = &indexCopy{}
 		j.indexes[t.Root] = c
 	}
-	if c.bits != nil && c.bits.tracked == b.tracked && slices.Equal(c.bits.modes, b.modes) && maps.Equal(c.bits.dirs, b.dirs) {
+	if c.bits != nil && c.bits.tracked == b.tracked && slices.Equal(c.bits.modes, b.modes) &&
+		maps.Equal(c.bits.dirs, b.dirs) {
 		return c.kept, nil
 	}
 	if err := errors.Join(j.share(), os.MkdirAll(j.dir, 0o700)); err != nil {
@@ -186,8 +187,9 @@ func (j *Journal) readBits(ctx context.Context, r *stepRecord) {
 	r.bits = b
 }
 
-// directories calls yield for the directories below a root, except those in closed, with their bits. known are those
-// with tracked files. One is only read if it has others, as the number of its links says where the system counts them.
+// directories calls yield for the directories below a root, except those in closed, with their bits. known has the
+// directories with tracked files. A directory is only read if it contains others than these, which its number of links
+// shows on systems that count them.
 func directories(ctx context.Context, root string, known map[string][]string, closed map[string]bool,
 	yield func(dir string, mode fs.FileMode)) {
 	var visit func(dir string, subdirs int)

@@ -81,7 +81,8 @@ type Record struct {
 	Hook     string              // the event whose hook voted: PreToolUse or PermissionRequest; "": none
 	// Permit is that of a call that may run, which may open more than the decision names; nil: it may not run.
 	Permit *tool.Permit
-	// Strangers is whose text the result of a call that may run can have, as [tool.Tool.TextOf] says.
+	// Strangers says whose text, other than the user's and the project's, the result may contain if the call runs: see
+	// [tool.Tool.TextOf]. "": nobody's.
 	Strangers string
 }
 
@@ -211,8 +212,8 @@ func (g *Gate) ForAgent(agent string, derive func(permission.Mode) permission.Mo
 	return &child
 }
 
-// Replace returns a Gate with the Rules, Paths, Ceiling, Denied and OnlyManaged of with. All else is that of g, also the mode
-// and the answers, which both Gates share.
+// Replace returns a Gate with the Rules, Paths, Ceiling, Denied and OnlyManaged of with. All else is that of g, also the
+// mode and the answers, which both Gates share.
 func (g *Gate) Replace(with Options) *Gate {
 	next := *g
 	next.moved = new(atomic.Pointer[Gate])

@@ -293,8 +293,8 @@ func exactKeys(data []byte) error {
 func (s *Server) JSON() json.RawMessage {
 	d := definitionJSON{
 		Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, HeadersHelper: s.HeadersHelper,
-		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond), Network: networkJSON(s.Network),
-		Write: s.Write,
+		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond),
+		Network: networkJSON(s.Network), Write: s.Write,
 	}
 	if s.Remote() {
 		d.Type = string(HTTP)

@@ -450,8 +450,8 @@ func (r *remoteSkill) main(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// current waits until the server of a skill has been tried, and returns the skill as it is listed then: until that it is
-// the one that the server listed in an earlier run.
+// current waits until the server of a skill has been tried, and returns the skill as the server lists it now. Before
+// that, a skill is what the server listed in an earlier run.
 func current(ctx context.Context, r *remoteSkill) (*remoteSkill, error) {
 	r.p.client.Start()
 	t := time.NewTimer(skillWait)

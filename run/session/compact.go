@@ -285,8 +285,8 @@ func (l *Log) Bytes() int {
 	return l.view.bytes
 }
 
-// A count of fewer tokens per byte than minCounted, for more bytes than poorSample, is not that of the whole prompt:
-// some gateways leave out what they had in a cache.
+// If a provider counts fewer than minCounted tokens per byte, in a request of more than poorSample bytes, it has not
+// counted the whole prompt: some gateways leave out what was in their cache.
 const (
 	minCounted = 0.04
 	poorSample = 64 << 10

@@ -40,8 +40,8 @@ type Tool struct {
 	ChecksInput bool
 	Origin      string // where the tool comes from, for display: "plugin x", "MCP server y"; "": Knack
 	Effect      Effect
-	// Strangers says whose text a result may have that neither the user nor the project wrote, such as "the web"; "" for an
-	// input whose result has none. nil means the same for all inputs: see [Tool.TextOf].
+	// Strangers says whose text, other than the user's and the project's, the result for an input may contain, such as
+	// "the web"; "": nobody's. nil: [Tool.TextOf] judges by Effect.
 	Strangers func(input json.RawMessage) string
 	// Unlisted reports whether the tool is currently left out of the list that a model
 	// gets. The model may still call it, because skills written for other agents name
@@ -106,13 +106,13 @@ const (
 // before it starts.
 func (e Effect) ReadOnly() bool { return e != 0 && e&(Writes|Runs) == 0 }
 
-// From returns a func for [Tool.Strangers] of a tool all of whose results have text of somebody.
+// From returns a func for [Tool.Strangers] of a tool whose results may all contain somebody's text.
 func From(whom string) func(json.RawMessage) string {
 	return func(json.RawMessage) string { return whom }
 }
 
-// TextOf says whose text the result for an input may have; "": that of nobody but the user and the project. A tool that
-// does not say so counts as one that reads from elsewhere if it reaches other machines, or if its effect is unknown.
+// TextOf says whose text, other than the user's and the project's, the result for an input may contain; "": nobody's.
+// Without Strangers, that is assumed of a tool that reaches other machines or whose effect is unknown.
 func (t *Tool) TextOf(input json.RawMessage) string {
 	switch {
 	case t.Strangers != nil:

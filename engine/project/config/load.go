@@ -59,9 +59,9 @@ type Options struct {
 	Flags    map[string]any
 	Bare     bool // ignore the project's and the user's settings
 
-	// Policy are restrictions of the program that starts this one, as JSON. Only those of restrictiveKey are used, and those of
-	// Claude Code's settings that Knack holds;
-	// other keys that would restrict are an error, because an unreadable policy must not be treated as no policy.
+	// Policy are restrictions of the program that starts this one, as JSON. Only those of restrictiveKey are used, and
+	// those of Claude Code's settings that Knack holds; other keys that would restrict are an error, because an
+	// unreadable policy must not be treated as no policy.
 	Policy []string
 
 	// Tools returns the names of all tools that rules may mention; nil: none are known. It is called
@@ -355,10 +355,8 @@ func checkPolicy(name string, val *node) error {
 		return nil // see borrow
 	}
 	last := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
-	if !restrictiveKey(name) && (row == nil || row[0] != "object") && slices.ContainsFunc(restrictiveWords, func(w string) bool {
-		return strings.Contains(last,
-			w)
-	}) {
+	restricts := func(word string) bool { return strings.Contains(last, word) }
+	if !restrictiveKey(name) && (row == nil || row[0] != "object") && slices.ContainsFunc(restrictiveWords, restricts) {
 		return fmt.Errorf("%s is not supported: Knack cannot hold it", name)
 	}
 	if name == "permissions" && val.kind != 'o' || restrictiveKey(name) &&

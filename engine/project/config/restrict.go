@@ -67,7 +67,7 @@ func (c *Config) managedItems(key string, list []string) []string {
 	return kept
 }
 
-// overrideSkills hides skills as skillOverrides says, where Knack's own setting does not hide more.
+// overrideSkills applies skillOverrides. A skill that Knack's own setting hides more stays as that setting says.
 func (c *Config) overrideSkills() {
 	hides := []string{"", "pinned", "required", "on", "name-only", "user-only", "off"}
 	for _, h := range c.held {
@@ -195,8 +195,8 @@ func (c *Config) OnlyPlugins(surface string) bool {
 	})
 }
 
-// DeniedHosts returns the hosts that commands in the sandbox must not reach, whatever else allows them: "example.com" or
-// "*.example.com".
+// DeniedHosts returns the hosts that commands in the sandbox must not reach, whatever else allows them: "example.com"
+// or "*.example.com".
 func (c *Config) DeniedHosts() []string { return c.texts("sandbox.network.deniedDomains") }
 
 // HiddenVariables returns the names of environment variables that commands must not see.

@@ -79,8 +79,8 @@ func (l *loader) unheld(from *layer, name, of string, m member) {
 	}
 }
 
-// borrow keeps what restricts under a name of Claude Code in a file of Knack's own, or from the command line: hosts give
-// the settings that they give to Claude Code.
+// borrow keeps restrictions with names of Claude Code in Knack's own files and on the command line, because hosts pass
+// the same settings to both programs.
 func (l *loader) borrow(from *layer, tree *node, prefix string) {
 	for _, m := range tree.members {
 		name := prefix + m.key
@@ -144,8 +144,8 @@ func allowsOnly(name string) bool {
 	return strings.HasPrefix(name, "allowed") || name == "availableModels" || name == "strictKnownMarketplaces"
 }
 
-// shapes are what the value of a restriction must be, by the word in its row. A func returns the value that is wrong and
-// what it must be; "": the restriction can be read.
+// shapes check the value of a restriction, by the word in its row. A func returns the value that is wrong, and what it
+// must be; "": nothing is wrong.
 var shapes = sync.OnceValue(func() map[string]func(n *node) (at *node, want string) {
 	return map[string]func(n *node) (at *node, want string){
 		"flag":     func(n *node) (*node, string) { return n, unless(n.kind == 'b', "true or false") },
@@ -193,7 +193,8 @@ var shapes = sync.OnceValue(func() map[string]func(n *node) (at *node, want stri
 var surfaces = []string{"skills", "agents", "hooks", "mcp"}
 
 // overrides are the values of skillOverrides, and what they are in skills.overrides.
-var overrides = map[string]string{"on": "on", "name-only": "name-only", "user-invocable-only": "user-only", "off": "off"}
+var overrides = map[string]string{"on": "on", "name-only": "name-only", "user-invocable-only": "user-only",
+	"off": "off"}
 
 func unless(ok bool, want string) string {
 	if ok {
@@ -244,7 +245,7 @@ func serverEntry(n *node) string {
 type held struct {
 	name, of string // of: the key for which * in the name stands
 	Position
-	level permission.Origin // Origin; "host" if it comes from Options.Policy, which adds nothing to an administrator's list
+	level permission.Origin // Origin, or "host" for Options.Policy, which adds nothing to an administrator's list
 	base  string            // of the file, see layer
 	val   *node
 	text  json.RawMessage

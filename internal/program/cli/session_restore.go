@@ -143,7 +143,8 @@ func readConversation(log *session.Log) conversation {
 		if engine.StartsTurn(e) {
 			c.typed[e.ID] = engine.TypedIn(e)
 		}
-		if last := len(c.moves) - 1; e.Move != nil && last >= 0 && c.moves[last].ID == e.ID-1 && c.moves[last].Restore != nil {
+		last := len(c.moves) - 1
+		if e.Move != nil && last >= 0 && c.moves[last].ID == e.ID-1 && c.moves[last].Restore != nil {
 			c.moves = c.moves[:last]
 		}
 		if e.Move != nil || e.Restore != nil {

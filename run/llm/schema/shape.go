@@ -55,8 +55,8 @@ func (r *rules) checkKeys(n node) error {
 	props, _ := n["properties"].(node)
 	for _, name := range slices.Sorted(maps.Keys(props)) {
 		if r.names != nil && !r.names().MatchString(name) {
-			return fmt.Errorf("the provider does not accept the name of its input %.100q: at most 64 letters, digits, _, . and -",
-				name)
+			return fmt.Errorf("the provider does not accept the name of its input %.100q: at most 64 letters, digits, _, . "+
+				"and -", name)
 		}
 	}
 	return nil

@@ -166,7 +166,7 @@ func (s *simplifier) named(ref string, refs []string, depth int) node {
 	return n
 }
 
-// alternatives adds those of a list that can match to n.
+// alternatives adds the entries of a list to n, without those that nothing can match.
 func (s *simplifier) alternatives(n node, key string, list []any, refs []string, depth int) (node, bool) {
 	var all []any
 	for _, x := range list {
@@ -194,10 +194,11 @@ var conditionKeys = [...]string{"not", "if", "then", "else", "dependentSchemas",
 
 // The kinds of keywords. Those in dropped have no meaning outside the schema in which they are.
 var (
-	dropped = words("discriminator $schema $id $anchor $dynamicAnchor $recursiveAnchor $vocabulary $comment $defs definitions $ref " +
-		"$dynamicRef $recursiveRef allOf anyOf oneOf nullable required type const enum")
-	named      = words("properties patternProperties")
-	single     = words("items additionalItems additionalProperties contains propertyNames unevaluatedItems unevaluatedProperties")
+	dropped = words("discriminator $schema $id $anchor $dynamicAnchor $recursiveAnchor $vocabulary $comment $defs " +
+		"definitions $ref $dynamicRef $recursiveRef allOf anyOf oneOf nullable required type const enum")
+	named  = words("properties patternProperties")
+	single = words("items additionalItems additionalProperties contains propertyNames unevaluatedItems " +
+		"unevaluatedProperties")
 	conditions = words("not if then else dependentSchemas dependentRequired dependencies")
 	counts     = words("minLength maxLength minItems maxItems minProperties maxProperties minContains maxContains")
 	bounds     = words("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf")

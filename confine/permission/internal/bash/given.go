@@ -18,7 +18,8 @@ func (c *SimpleCommand) RunsGiven() bool {
 		return true
 	}
 	name = unversioned(path.Base(name))
-	if bare := strings.TrimRight(name, "0123456789"); listed(posixShells+" "+otherShells, bare) || interpreters.row(bare) != nil {
+	bare := strings.TrimRight(name, "0123456789")
+	if listed(posixShells+" "+otherShells, bare) || interpreters.row(bare) != nil {
 		name = bare // ksh93, perl5.36
 	}
 	for _, in := range c.Inner {
@@ -44,15 +45,16 @@ func (c *SimpleCommand) RunsGiven() bool {
 		listed("aws", name) && has("execute-command start-session send-command"):
 		return true
 	case len(words) > 0 && (name == "rails" && listed("runner r console c dbconsole db", words[0]) ||
-		name == "yarn" && words[0] == "node" || name == "dotnet" && (len(words) == 1 || has("-")) && listed("fsi script", words[0])):
+		name == "yarn" && words[0] == "node" ||
+		name == "dotnet" && (len(words) == 1 || has("-")) && listed("fsi script", words[0])):
 		return true
 	case len(words) > 1 && listed("artisan manage.py rails", path.Base(words[0])) &&
 		listed("tinker shell shell_plus dbshell console c runner r", words[1]):
 		return true
 	case name == "gsed":
 		return readsFrom(words, "f")
-	case listed("env cross-env xargs eval awk gawk mawk nawk irb iex jshell pry ipython original-awk bc dc m4 psql mysql mariadb "+
-		"sqlite3 mongo mongosh clickhouse-client duckdb ghci gnuplot", name):
+	case listed("env cross-env xargs eval awk gawk mawk nawk irb iex jshell pry ipython original-awk bc dc m4 psql mysql "+
+		"mariadb sqlite3 mongo mongosh clickhouse-client duckdb ghci gnuplot", name):
 		return !asksAbout(words)
 	case listed(posixShells+" "+otherShells+" source .", name):
 		operand := slices.IndexFunc(words, func(w string) bool { return !strings.HasPrefix(w, "-") || w == "-" })
@@ -107,8 +109,8 @@ var interpreters = table[interpreter]{names: func(i *interpreter) string { retur
 	{names: "julia Rscript R", code: "eE", long: "--eval --print"},
 	{names: "elixir", code: "e", valued: "rS", long: "--eval"},
 	{names: "erl sbcl", long: "-eval --eval"},
-	{names: "octave octave-cli scilab maxima gap sage maple wolframscript clisp ecl ccl abcl gcl mruby truffleruby jython ipy " +
-		"coffee fsharpi csi zx esno vite-node jiti babel-node sucrase-node", code: "e", long: "--eval -eval --execute"},
+	{names: "octave octave-cli scilab maxima gap sage maple wolframscript clisp ecl ccl abcl gcl mruby truffleruby jython " +
+		"ipy coffee fsharpi csi zx esno vite-node jiti babel-node sucrase-node", code: "e", long: "--eval -eval --execute"},
 	{names: "sqlplus sqlcmd isql usql redis-cli cqlsh beeline hive trino presto cypher-shell snowsql impala-shell",
 		code: "e", long: "--eval --execute"},
 }}

@@ -111,7 +111,8 @@ func parseReport(data []byte) report {
 	}
 	r := report{Type: textOf(b.Type), Status: textOf(b.Status), Code: textOf(b.Code),
 		Message: cmp.Or(textOf(b.Message), textOf(b.Msg), textOf(b.Detail), textOf(b.Text))}
-	if param := textOf(b.Param); strings.HasPrefix(param, "tools") && r.Message != "" && !strings.Contains(r.Message, "tools") {
+	param := textOf(b.Param)
+	if strings.HasPrefix(param, "tools") && r.Message != "" && !strings.Contains(r.Message, "tools") {
 		r.Message += " (" + param + ")" // few messages say which
 	}
 	r.addMetadata(b.Metadata)

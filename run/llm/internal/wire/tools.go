@@ -145,7 +145,8 @@ func namedTools(message string, sent []llm.ToolSpec) (all []int) {
 			return all
 		}
 	}
-	if !refusedTool().word.MatchString(message) || strings.Contains(message, "messages.") || strings.Contains(message, "messages[") {
+	if !refusedTool().word.MatchString(message) || strings.Contains(message, "messages.") ||
+		strings.Contains(message, "messages[") {
 		return nil
 	}
 	for _, match := range refusedTool().name.FindAllStringSubmatch(message, -1) {
