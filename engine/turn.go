@@ -235,7 +235,7 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 
 // gateOptions returns what the settings of a project say about permissions.
 func (e *Engine) gateOptions(p *Project) gate.Options {
-	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p),
+	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p), Network: networkOf(p),
 		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools), OnlyManaged: p.config.OnlyManagedRules(),
 		Denied: func() []permission.Rule { return e.Project().config.Rules.Deny }}
 }

@@ -92,6 +92,7 @@ const (
 	KindAgent      Kind = "Agent"      // the name of an agent
 	KindWebFetch   Kind = "WebFetch"   // a URL
 	KindWebSearch  Kind = "WebSearch"  // without text
+	KindNetwork    Kind = "Network"    // host:port of a connection that a command makes, see [HostSubject]
 )
 
 // A Subject is one thing that a call wants to do. Text is matched against the patterns of rules.

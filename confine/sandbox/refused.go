@@ -99,7 +99,7 @@ type judge interface{ judge(dir, name string) string }
 
 // read searches the output for refused paths and hosts. It interprets messages and may miss some,
 // but everything it reports is refused by the policy.
-func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
+func (w *watcher) read(dir string, j judge, host func(name, line string) string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var found []string
@@ -125,8 +125,8 @@ func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
 		}
 		if containsAny(low, unreachable) {
 			for _, word := range words(string(line)) {
-				if name, ok := hostIn(word); ok && host(name) {
-					add(blockedHost(name))
+				if name, ok := hostIn(word); ok && !isLoopback(name) {
+					add(host(name, low))
 				}
 			}
 		}

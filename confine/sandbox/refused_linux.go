@@ -14,8 +14,11 @@ import (
 
 // refused returns what the sandbox refused to the command, according to the command's output.
 func (w *watcher) refused(r *run) []string {
-	return w.read(r.dir, r.view, func(name string) bool {
-		return !isLoopback(name) && (r.proxy == nil || !r.proxy.allows(name, "443") && !r.proxy.allows(name, "80"))
+	return w.read(r.dir, r.view, func(name, line string) string {
+		if r.proxy == nil {
+			return blockedHost(name) + ": this sandbox has no way to the network"
+		}
+		return r.proxy.passedBy(name, line)
 	})
 }
 

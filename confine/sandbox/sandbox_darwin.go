@@ -75,7 +75,7 @@ func (s *system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command
 	}
 	s.limits.begin(&p)
 	own := p.own(nil, cmd.Env, temp)
-	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), p.NoHosts, c.Reach)
+	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), p.NoHosts, c.Allow.Reach)
 	x.connected = c.Connected
 	x.accept(l)
 	port := l.Addr().(*net.TCPAddr).Port
@@ -89,10 +89,7 @@ func (s *system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command
 		os.RemoveAll(temp)
 		own.unlock()
 		s.limits.end(&p)
-		exit.Refused = append(exit.Refused, w.read(dir, profile, func(name string) bool {
-			return !x.allows(name, "443") &&
-				!x.allows(name, "80")
-		})...)
+		exit.Refused = append(exit.Refused, w.read(dir, profile, x.passedBy)...)
 		exit.Refused = append(exit.Refused, x.refused()...)
 	}, nil
 }

@@ -370,7 +370,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		plan.Env = setenv(plan.Env, "TMPDIR="+r.temp)
 	}
 	if backend != landlock && !p.Network && !testing {
-		r.proxy = newProxy(hosts, p.NoHosts, c.Reach)
+		r.proxy = newProxy(hosts, p.NoHosts, c.Allow.Reach)
 		r.proxy.connected = c.Connected
 		for _, port := range r.proxy.ports() {
 			plan.Ports = append(plan.Ports, uint64(port))

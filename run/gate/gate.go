@@ -52,6 +52,7 @@ type Options struct {
 	Mode     permission.Mode // "": Default
 	Approver Approver        // nil: the user cannot be asked
 	Keeper   Keeper          // nil: "always" is not offered
+	Network  Network         // about connections of commands
 	// OnlyManaged means that skills grant nothing, apart from those with SkillFacts.Vouched.
 	OnlyManaged bool
 	Agent       string // the sub-agent that makes the calls; "": the session itself
@@ -212,13 +213,13 @@ func (g *Gate) ForAgent(agent string, derive func(permission.Mode) permission.Mo
 	return &child
 }
 
-// Replace returns a Gate with the Rules, Paths, Ceiling, Denied and OnlyManaged of with. All else is that of g, also the
-// mode and the answers, which both Gates share.
+// Replace returns a Gate with the Rules, Paths, Ceiling, Denied, OnlyManaged and Network of with. All else is that of g,
+// also the mode and the answers, which both Gates share.
 func (g *Gate) Replace(with Options) *Gate {
 	next := *g
 	next.moved = new(atomic.Pointer[Gate])
 	next.opt.Rules, next.opt.Paths, next.opt.Ceiling, next.opt.Denied = with.Rules, with.Paths, with.Ceiling, with.Denied
-	next.opt.OnlyManaged = with.OnlyManaged
+	next.opt.OnlyManaged, next.opt.Network = with.OnlyManaged, with.Network
 	return &next
 }
 
@@ -290,6 +291,7 @@ func (g *Gate) With(in Scopes) tool.Gate {
 		}
 		permit.Allow = a.sandboxAllowance(permit.Subjects)
 		permit.Allow.Denied = a.denied()
+		a.openNetwork(ctx, &permit)
 		permit.Closed = g.closed(scopes, p)
 		a.record.Permit = &permit
 		if p.Tool != nil {
@@ -400,6 +402,7 @@ type approval struct {
 	call   tool.Proposal // its Input is the current one
 	record Record
 
+	hosts  []Host    // that the user approved with the call
 	vote   hook.Vote // of PreToolUse hooks, on the current input
 	why    string    // the reason for the vote
 	failed bool      // one of the hooks could not answer
