@@ -100,7 +100,7 @@ func gateOptions(s *Session, p *Project, at *isolated) gate.Options {
 	o, host := s.engine.gateOptions(p), s.Host()
 	o.Rules.Deny = slices.Concat(o.Rules.Deny, host.Rules.Deny)
 	o.Rules.Ask = slices.Concat(o.Rules.Ask, host.Rules.Ask)
-	o.Network.Guard = s.reads.carriedBy
+	o.Network.Guard = (&Conv{session: s}).carriedBy
 	if at != nil {
 		return at.gateOptions(p, o)
 	}

@@ -20,8 +20,8 @@ func networkOf(p *Project) gate.Network {
 }
 
 // carriedBy explains why a command line that reaches a host is asked about in spite of rules; "": it is not.
-func (r *Reads) carriedBy(line string) string {
-	if texts, _ := r.Secrets(); secrets.Found(line, texts) {
+func (c *Conv) carriedBy(line string) string {
+	if texts, _ := c.Reads().Secrets(); secrets.Found(line, texts) {
 		return "the command carries text of a secret that this session has read"
 	}
 	return ""

@@ -451,7 +451,7 @@ func (p *proxy) dialHost(conn net.Conn, in *bufio.Reader, host, port string) (ne
 			continue
 		}
 		if to := (workspace.Destination{Host: host, Port: port, Address: a, Listed: listed(p.hosts, host, port)}); p.reach !=
-			nil && guard.KindOf(a) != guard.Public && a.String() != host {
+			nil && guard.KindOf(a).Inside() && a.String() != host {
 			if err = p.held(conn, in, func(ctx context.Context) error { return p.ask(ctx, to) }); err != nil {
 				continue
 			}

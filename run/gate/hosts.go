@@ -94,11 +94,11 @@ func hostsOf(line, dir, home string) (hosts []Host) {
 	return hosts
 }
 
-// values returns the words of a command whose values are known, in order.
+// values returns the words of a command whose values or patterns are known, in order.
 func values(c *permission.SimpleCommand) (words []string) {
 	for i := range c.Words {
-		if v, ok := c.Words[i].Value(); ok {
-			words = append(words, v)
+		if v := c.Words[i].Values; len(v) == 1 { // an address with a ? is a glob
+			words = append(words, v[0])
 		} else if i == 0 {
 			return nil
 		}
@@ -221,5 +221,5 @@ func insideHost(host string) bool {
 	if err != nil {
 		return isLoopback(host)
 	}
-	return guard.KindOf(a) != guard.Public
+	return guard.KindOf(a).Inside()
 }

@@ -30,7 +30,10 @@ type Network struct {
 	Guard func(line string) string
 }
 
-const defaultWait = 60 * time.Second
+const (
+	defaultWait = 60 * time.Second
+	titleLength = 60 // characters of a command line in a question about a host
+)
 
 // A network decides about the connections of one call's commands. Each host is decided once.
 type network struct {
@@ -143,7 +146,7 @@ func (n *network) subject(to workspace.Destination) permission.Subject {
 	case insideHost(host):
 		s.Note = host + " is in this machine's network"
 	}
-	s.Question = fmt.Sprintf("%s wants to reach %s%s", short(cmp.Or(n.line, n.call.Name), 60), host, n.whose(to))
+	s.Question = fmt.Sprintf("%s wants to reach %s%s", short(cmp.Or(n.line, n.call.Name), titleLength), host, n.whose(to))
 	return s
 }
 
@@ -170,7 +173,7 @@ func (n *network) whose(to workspace.Destination) string {
 	}
 	for _, p := range permission.NetworkPresets() {
 		if slices.Contains(p.Hosts, to.Host) {
-			return port + " (of " + p.Name + ")"
+			return port + " (one of Network(" + p.Name + "))"
 		}
 	}
 	return port
@@ -291,11 +294,18 @@ func (n *network) askHost(ctx context.Context, approver Approver, s permission.S
 		return errors.New(closed + allow)
 	}
 	host, port, _ := net.SplitHostPort(s.Text)
-	input, err := json.Marshal(struct {
+	in := struct {
 		Host    string `json:"host"`
 		Port    string `json:"port,omitempty"`
 		Command string `json:"command,omitempty"`
-	}{host, port, n.line})
+	}{Host: host}
+	if port != "443" && port != "80" {
+		in.Port = port
+	}
+	if short(n.line, titleLength) != n.line {
+		in.Command = n.line
+	}
+	input, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
