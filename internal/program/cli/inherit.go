@@ -27,10 +27,14 @@ func trustHere(ctx context.Context) (engine.TrustReport, error) {
 	return r, errors.Join(err, r.Unread)
 }
 
-// boundTrust adds to the arguments of runs what --trust is given for, if they have it: what is there now.
-func boundTrust(ctx context.Context, args []string) ([]string, error) {
+// boundTrust adds to the arguments of runs what --trust is given for, if they have it: what it was given for in this
+// run, which checkTrust has compared; "": what is there now.
+func boundTrust(ctx context.Context, args []string, given string) ([]string, error) {
 	if !slices.Contains(args, "--trust=true") {
 		return args, nil
+	}
+	if given != "" {
+		return append(args, "--trust-content="+given), nil
 	}
 	r, err := trustHere(ctx)
 	if err != nil {
