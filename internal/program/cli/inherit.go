@@ -27,8 +27,12 @@ func trustHere(ctx context.Context) (engine.TrustReport, error) {
 	return r, errors.Join(err, r.Unread)
 }
 
-// boundTrust adds to the arguments of runs what --trust is given for, if they have it: what is there now.
-func boundTrust(ctx context.Context, args []string) ([]string, error) {
+// boundArgs adds to the arguments of later runs what binds them: the limits of the session in whose command this runs,
+// and what --trust is given for, if they have it, which is what is there now.
+func boundArgs(ctx context.Context, args []string) ([]string, error) {
+	for _, text := range workspace.FindAbove().Limits {
+		args = append(args, "--above="+text)
+	}
 	if !slices.Contains(args, "--trust=true") {
 		return args, nil
 	}
@@ -52,6 +56,9 @@ func checkTrust(c *cobra.Command, content string) error {
 		"try: knack trust, or start the batch or add the schedule again")
 	return c.Flags().Set("trust", "false")
 }
+
+// hiddenAbove reports whether a command has removed what it knew of its session.
+func hiddenAbove() bool { return workspace.FindAbove().Hidden }
 
 // markedTask returns a task with what a session may have read whose command runs this program, if one does.
 func markedTask(t batch.Task) batch.Task {

@@ -27,7 +27,8 @@ type runFlags struct {
 	agents       string
 	templates    []string
 	printing     bool
-	ofWorker     bool // the task of a worker, which says what another session has read
+	ofWorker     bool     // the task of a worker, which says what another session has read
+	above        []string // with ofWorker: see boundArgs
 	outputFormat string
 	inputFormat  string
 	partial      bool
@@ -168,7 +169,12 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		return nil, engine.Usagef("--background wait or stop", "--background %s: unknown value", f.background)
 	}
 	o := f.options()
-	args, err := boundTrust(ctx, inheritedFlags(c.Flags()))
+	if !f.ofWorker && hiddenAbove() {
+		return nil, engine.Usagef("run it without env -i, env -u and exec", "a command of another session runs this, and what "+
+			"that session allows is not known: the command has removed it from the environment")
+	}
+	o.Above = append(o.Above, f.above...)
+	args, err := boundArgs(ctx, inheritedFlags(c.Flags()))
 	if err != nil { // a batch of this conversation would trust what nobody has seen
 		args = slices.DeleteFunc(inheritedFlags(c.Flags()), func(a string) bool { return a == "--trust=true" })
 	}
