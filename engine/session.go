@@ -28,9 +28,7 @@ import (
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
-	"github.com/knack-agent/knack/run/tool/batch"
 	"github.com/knack-agent/knack/run/tool/coding"
-	"github.com/knack-agent/knack/run/tool/schedule"
 )
 
 // A Session is one conversation: its log, the user's answers, its mode and its queue of messages.
@@ -253,13 +251,6 @@ func (s *Session) setTools(p *Project) {
 		s.unlisted = own.Unlisted
 		if s.engine.git != nil {
 			s.unlisted = append(s.unlisted, worktreeTools(&s.place)...)
-		}
-		// Schedules and batches run on this machine.
-		if k := p.options.Schedules; k != nil && s.engine.git != nil {
-			s.unlisted = append(s.unlisted, schedule.Tools(k, p.dir, s.reads.Marks)...)
-		}
-		if k := p.options.Batches; k != nil && s.engine.git != nil {
-			s.unlisted = append(s.unlisted, batch.Tools(k, p.dir, s.reads.Marks)...)
 		}
 	}
 	s.active = slices.DeleteFunc(slices.Clone(chosen), func(t tool.Tool) bool {

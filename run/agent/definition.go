@@ -209,6 +209,8 @@ func (r *definitionReader) readHead(d *Definition, head []byte, line int) {
 			code = knack.CodeDuplicateKey
 		case frontmatter.Limit:
 			code, sev = knack.CodeLimitReached, knack.Error
+		case frontmatter.Lost:
+			code = knack.CodeTextLost
 		}
 		r.problem(code, sev, n.Line, n.Column, "%s", n.Message)
 	}

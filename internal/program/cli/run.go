@@ -178,7 +178,7 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	if err != nil { // a batch of this conversation would trust what nobody has seen
 		args = slices.DeleteFunc(inheritedFlags(c.Flags()), func(a string) bool { return a == "--trust=true" })
 	}
-	o.Batches = &batchKeeper{args: args}
+	o.Parts = parts(args)
 	if err := f.checkHost(); err != nil {
 		return nil, err
 	}
