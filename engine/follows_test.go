@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
 	batchpart "github.com/knack-agent/knack/engine/part/batch"
+	"github.com/knack-agent/knack/engine/part/reads"
 	schedulepart "github.com/knack-agent/knack/engine/part/schedule"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 	"github.com/knack-agent/knack/run/session"
@@ -107,7 +108,7 @@ func TestMarksFollowWork(t *testing.T) {
 			o := o
 			o.Model = m
 			e, s := p.open(t, o, nil, engine.SessionOptions{})
-			s.Inherit(c.seen)
+			reads.Inherit(s, c.seen)
 			run(t, s, c.prompt)
 			id := s.Log().ID()
 			if err := s.Close(); err != nil {
@@ -117,7 +118,7 @@ func TestMarksFollowWork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Inherit(c.seen)
+			reads.Inherit(s, c.seen)
 			run(t, s, "go on")
 			results := 0
 			for _, e := range s.Log().Entries() {

@@ -61,7 +61,6 @@ type Session struct {
 	queue        queue
 	parts        liveParts
 	place        place // where its tools work
-	reads        Reads
 
 	mu            sync.Mutex
 	system        string
@@ -89,7 +88,6 @@ type jobs struct {
 	coding.Jobs
 	mu    sync.Mutex
 	users int
-	seen  seen // by the commands
 }
 
 func (j *jobs) share() *jobs {
@@ -152,7 +150,6 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		statusChanged: make(chan struct{}),
 	}
 	s.background.Changed = s.changed
-	s.reads.session = s
 	s.place.session, s.place.decided = s, map[string]*isolated{}
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
 		chosen: func(set tool.Set) tool.Set {
@@ -222,7 +219,7 @@ func (s *Session) setTools(p *Project) {
 		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
 		Files:     coding.FileOptions{Model: s.modelInfo},
 		TempDir:   p.outputDir(),
-		Connected: func(host string) { s.reads.readWeb("a command of this session has reached " + host) },
+		Connected: s.parts.reached,
 	}
 	if s.person != nil {
 		s.coding.Ask = s.askTool

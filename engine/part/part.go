@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/browser"
 	"github.com/knack-agent/knack/engine/part/memory"
 	"github.com/knack-agent/knack/engine/part/plan"
+	"github.com/knack-agent/knack/engine/part/reads"
 	"github.com/knack-agent/knack/engine/part/schedule"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/engine/part/web"
@@ -23,6 +24,7 @@ import (
 func All() []engine.Part {
 	return []engine.Part{
 		undo.Part(),
+		reads.Part(),
 		plan.Part(),
 		web.Part(),
 		browser.Part(),

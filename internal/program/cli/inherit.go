@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/reads"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -71,6 +72,6 @@ func markedTask(t batch.Task) batch.Task {
 // markSession marks a session that a command of another session has started as having read what that one may have read.
 func markSession(s *engine.Session) {
 	if workspace.InCommand() {
-		s.Inherit(session.Unknown())
+		reads.Inherit(s, session.Unknown())
 	}
 }
