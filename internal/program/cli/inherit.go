@@ -29,17 +29,21 @@ func trustHere(ctx context.Context) (engine.TrustReport, error) {
 }
 
 // boundArgs adds to the arguments of later runs what binds them: the limits of the session in whose command this runs,
-// and what --trust is given for, if they have it, which is what is there now.
-func boundArgs(ctx context.Context, args []string) ([]string, error) {
+// also if it fails, and what --trust is given for, if they have it: what it was given for in this run, which checkTrust
+// has compared; "": what is there now.
+func boundArgs(ctx context.Context, args []string, given string) ([]string, error) {
 	for _, text := range workspace.FindAbove().Limits {
 		args = append(args, "--above="+text)
 	}
 	if !slices.Contains(args, "--trust=true") {
 		return args, nil
 	}
+	if given != "" {
+		return append(args, "--trust-content="+given), nil
+	}
 	r, err := trustHere(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("what --trust is for cannot be read: %w", err)
+		return args, fmt.Errorf("what --trust is for cannot be read: %w", err)
 	}
 	return append(args, "--trust-content="+r.Content()), nil
 }

@@ -28,6 +28,7 @@ type runFlags struct {
 	templates    []string
 	printing     bool
 	ofWorker     bool     // the task of a worker, which says what another session has read
+	trustContent string   // what --trust was given for where this run was planned, see checkTrust; "": this run was not
 	above        []string // with ofWorker: see boundArgs
 	outputFormat string
 	inputFormat  string
@@ -174,9 +175,13 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 			"that session allows is not known: the command has removed it from the environment")
 	}
 	o.Above = append(o.Above, f.above...)
-	args, err := boundArgs(ctx, inheritedFlags(c.Flags()))
+	args := inheritedFlags(c.Flags())
+	for _, text := range f.above {
+		args = append(args, "--above="+text)
+	}
+	args, err := boundArgs(ctx, args, f.trustContent)
 	if err != nil { // a batch of this conversation would trust what nobody has seen
-		args = slices.DeleteFunc(inheritedFlags(c.Flags()), func(a string) bool { return a == "--trust=true" })
+		args = slices.DeleteFunc(args, func(a string) bool { return a == "--trust=true" })
 	}
 	o.Parts = parts(args)
 	if err := f.checkHost(); err != nil {
