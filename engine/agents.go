@@ -219,7 +219,7 @@ func (p *Project) modeOf(m permission.Mode, d *agent.Definition) permission.Mode
 	case d.Loosens():
 		return d.Mode
 	}
-	return gate.Stricter(m, d.Mode)
+	return permission.Stricter(m, d.Mode)
 }
 
 // agentLog creates the log of a sub-agent, in a folder next to the log of the conversation.

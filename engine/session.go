@@ -549,6 +549,9 @@ func (s *Session) SetTyped(ctx context.Context, to session.Setting) error {
 		if m == permission.Bypass && s.engine.Project().config.Settings.Permissions.DisableBypass == "disable" {
 			return errors.New("bypassPermissions is disabled by the settings")
 		}
+		if most := s.engine.Project().config.Most(); permission.Stricter(m, most) != m {
+			return fmt.Errorf("a command of another session runs this, and the permission mode of that session is %s", most)
+		}
 		to.Mode = m
 	}
 	if _, err := s.log.Append(session.Entry{Type: session.TypeSetting, Setting: &to}); err != nil {

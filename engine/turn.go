@@ -237,6 +237,8 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 func (e *Engine) gateOptions(p *Project) gate.Options {
 	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p),
 		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools), OnlyManaged: p.config.OnlyManagedRules(),
+		Most: p.config.Most(), Nested: permission.Limits{Sandbox: cmp.Or(p.config.Settings.Sandbox.Mode, "auto"),
+			Policy: p.options.Policy},
 		Denied: func() []permission.Rule { return e.Project().config.Rules.Deny }}
 }
 
