@@ -128,6 +128,9 @@ type Allowance struct {
 	// Denied, if not nil, is called when the command starts and returns the files that rules keep from it, whatever is
 	// permitted. If it fails, the command is refused.
 	Denied func() (DeniedFiles, error)
+	// Nested, if not nil, is called when the command starts and returns what binds runs of this program that the command
+	// starts: see [FindAbove].
+	Nested func() string
 }
 
 // A Destination is what a connection of a command leads to.
@@ -147,8 +150,15 @@ type DeniedFiles struct {
 	Rules    map[string]string // the rule that covers each path
 }
 
-// Union returns an Allowance of everything that a or b permits.
+// Union returns an Allowance of everything that a or b permits. Of Reach and Nested, that of a counts if it has one.
 func (a Allowance) Union(b Allowance) Allowance {
+	nested, reach := a.Nested, a.Reach
+	if nested == nil {
+		nested = b.Nested
+	}
+	if reach == nil {
+		reach = b.Reach
+	}
 	return Allowance{
 		Write: slices.Concat(a.Write, b.Write),
 		Read:  slices.Concat(a.Read, b.Read),
@@ -156,22 +166,8 @@ func (a Allowance) Union(b Allowance) Allowance {
 
 		Replace: slices.Concat(a.Replace, b.Replace),
 		Denied:  bothDenied(a.Denied, b.Denied),
-		Reach:   bothReach(a.Reach, b.Reach),
-	}
-}
-
-func bothReach(a, b func(context.Context, Destination) error) func(context.Context, Destination) error {
-	if a == nil || b == nil {
-		if a == nil {
-			return b
-		}
-		return a
-	}
-	return func(ctx context.Context, to Destination) error {
-		if a(ctx, to) == nil {
-			return nil
-		}
-		return b(ctx, to)
+		Reach:   reach,
+		Nested:  nested,
 	}
 }
 
