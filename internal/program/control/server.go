@@ -440,6 +440,9 @@ func (s *server) turns(ctx context.Context) error {
 			return err
 		}
 		s.await(ctx, session)
+		if !s.started && p.bad == nil && !p.silent && !p.ends {
+			p.stopped = s.awaitFirst(ctx, session)
+		}
 		if p.ends {
 			if p.Input, ok = s.announce(session); !ok {
 				continue
@@ -534,6 +537,21 @@ func (s *server) await(ctx context.Context, session *engine.Session) {
 	}
 }
 
+// awaitFirst waits for the servers that the first request waits for, so that the Init message says whether they are
+// connected. It reports whether the host interrupted the turn meanwhile.
+func (s *server) awaitFirst(ctx context.Context, session *engine.Session) bool {
+	wait, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s.mu.Lock()
+	s.stopTurn = stop
+	s.mu.Unlock()
+	engine.AwaitServers(wait, session) // its error is that of the turn too
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopTurn = nil
+	return errors.Is(context.Cause(wait), errInterrupted)
+}
+
 // record adds a host's message that needs no answer to the log.
 func record(log *session.Log, in agent.Input) error {
 	parts := in.Parts
@@ -566,6 +584,9 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	s.mu.Lock()
 	s.stopTurn = stop
 	s.mu.Unlock()
+	if p.stopped {
+		stop(errInterrupted)
+	}
 	in, err := s.current().Attach(turn, p.Input)
 	if err != nil {
 		s.Out.End(err)
