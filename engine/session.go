@@ -64,6 +64,7 @@ type Session struct {
 	parts        liveParts
 	place        place // where its tools work
 	reads        Reads
+	missing      missingModels
 
 	mu            sync.Mutex
 	system        string

@@ -3,9 +3,13 @@ package agent
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // attemptsBeforeFallback is how often a model is asked before another takes its place.
@@ -38,7 +42,7 @@ func (r *run) fallBack(model llm.Model, attempt int, err error) llm.Model {
 		return nil
 	}
 	_, again := r.Retry.delay(attempt, err)
-	missing := e.Status == http.StatusNotFound
+	missing := noSuchModel(e)
 	if !missing && (!e.Temporary() || again && attempt+1 < attemptsBeforeFallback) {
 		return nil
 	}
@@ -52,3 +56,52 @@ func (r *run) fallBack(model llm.Model, attempt int, err error) llm.Model {
 	r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Err: err, Model: next.Info().ID}})
 	return next
 }
+
+// goWithout returns the model to go on with in place of one that a skill or an agent named and the provider does not
+// have; nil: it is another error, or nobody named the model. It is recorded, so that the model is not tried again.
+func (r *run) goWithout(model llm.Model, err error) (llm.Model, error) {
+	var e *llm.Error
+	if r.NoModel == nil || !errors.As(err, &e) || !noSuchModel(e) {
+		return nil, nil
+	}
+	id := model.Info().ID
+	state := r.log.State()
+	if named, _ := r.effectiveModel(state); named.Info().ID != id {
+		return nil, nil // it is a fallback
+	}
+	state.Scopes = nil // what the skills name
+	next, _ := r.effectiveModel(state)
+	if next.Info().ID == id {
+		next = r.Instead
+	}
+	if next == nil || next.Info().ID == id {
+		return nil, nil
+	}
+	r.NoModel(id)
+	r.emit(Event{Retry: &Retrying{Attempt: 1, Err: err, Model: next.Info().ID}})
+	_, err = r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Missing: []string{id},
+		People: "the model " + id + " is not used any more, its provider does not have it: " + err.Error()}})
+	return next, err
+}
+
+// noSuchModel reports whether an error says that the provider does not have the model. Many answer 404, others 400 or
+// 403 with a message: "Model Not Exist", "x is not a valid model ID", "The provided model identifier is invalid",
+// "does not have access to model x".
+func noSuchModel(e *llm.Error) bool {
+	if e.Status == http.StatusNotFound {
+		return true
+	}
+	text := strings.ToLower(e.Message)
+	if e.Status != http.StatusBadRequest && e.Status != http.StatusForbidden || !strings.Contains(text, "model") {
+		return false
+	}
+	return slices.ContainsFunc([]string{"model not exist", "model not found", "model_not_found", "not a valid model",
+		"invalid model", "unknown model", "no such model", "model identifier is invalid", "have access to model",
+		"have access to the model"}, func(words string) bool { return strings.Contains(text, words) }) ||
+		missingWords().MatchString(text)
+}
+
+// missingWords finds a model's name between "model" and what is said about it.
+var missingWords = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`model:? \S+ (is |was |does )?not (found|exist|available|supported)`)
+})

@@ -273,7 +273,14 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			attempt--
 			continue
 		}
-		if next := r.fallBack(model, attempt, err); next != nil {
+		next, failed := r.goWithout(model, err)
+		if failed != nil {
+			return nil, failed
+		}
+		if next == nil {
+			next = r.fallBack(model, attempt, err)
+		}
+		if next != nil {
 			model, attempt = next, -1
 			continue
 		}
