@@ -204,9 +204,14 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 		m.warnUnknown(ctx, table, p, model, &e, format)
 	}
 	e.Limit = m.answerLimit()
+	if p.Cloud != "" {
+		if err := m.openCloud(&e, p, format); err != nil {
+			return nil, err
+		}
+	}
 	switch format {
 	case models.Messages:
-		if p.Name == "anthropic" {
+		if p.Name == "anthropic" || p.Cloud != "" {
 			m.addHeaders(&e)
 		}
 		m.askForBetas(&e)
@@ -296,7 +301,7 @@ func unknownModel(t models.Table, current string, err error) error {
 func (m *Models) warnUnknown(ctx context.Context, t models.Table, p models.Provider, model string, e *llm.Endpoint,
 	format models.Format) {
 	near, unlisted := t.NearOf(p, model), false
-	if e.BaseURL == p.Base && !p.Configured {
+	if e.BaseURL == p.Base && !p.Configured && p.Cloud == "" {
 		list, err := models.List(ctx, e, format)
 		if err == nil && slices.Contains(list, model) {
 			return
@@ -400,7 +405,7 @@ func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provid
 	if err != nil {
 		return &Error{Err: fmt.Errorf("the stored key of %s: %w", p.Name, err), Hint: "knack login " + p.Name}
 	}
-	if e.Key = stored; stored == "" && !p.Local && !p.Configured && e.BaseURL == p.Base {
+	if e.Key = stored; stored == "" && !p.Local && !p.Configured && p.Cloud == "" && e.BaseURL == p.Base {
 		hint := "knack login " + p.Name
 		if len(p.KeyEnv) > 0 {
 			hint = "export " + p.KeyEnv[0] + "=…, or " + hint
