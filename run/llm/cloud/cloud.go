@@ -121,7 +121,7 @@ func openBedrock(model string, o Options) (*llm.Cloud, error) {
 }
 
 func openVertex(model string, gemini bool, o Options) (*llm.Cloud, error) {
-	g := &google{Options: o}
+	g := &adc{Options: o}
 	g.source.open = g.open
 	region := cmp.Or(o.get("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION"), "global")
 	host := "https://" + region + "-aiplatform.googleapis.com"
@@ -180,7 +180,7 @@ func openAzure(deployment string, chat bool, o Options) (*llm.Cloud, error) {
 	}
 	c := &llm.Cloud{URL: base + path}
 	switch token := o.get("AZURE_OPENAI_AD_TOKEN"); {
-	case o.Key != "" && o.Bearer:
+	case o.Key != "" && (o.Bearer || strings.HasPrefix(o.Key, "eyJ")): // a token of Entra
 		c.Authorize = bearer(o.Key)
 	case o.Key != "":
 		c.Authorize = func(_ context.Context, r *http.Request, _ [sha256.Size]byte) error {

@@ -42,7 +42,8 @@ func (s *source) authorize(client *http.Client, r *http.Request) error {
 	if err != nil {
 		var failed *oauth2.RetrieveError
 		if errors.As(err, &failed) { // the answer could contain anything
-			err = fmt.Errorf("no token: %s %s", cmp.Or(failed.ErrorCode, failed.Response.Status), failed.ErrorDescription)
+			err = fmt.Errorf("no token: %s", strings.TrimSpace(cmp.Or(failed.ErrorCode, failed.Response.Status)+" "+
+				failed.ErrorDescription))
 		}
 		return err
 	}
@@ -68,9 +69,9 @@ func entra(o Options) (authorizer, error) {
 	}, nil
 }
 
-// google gets tokens from application default credentials: a file that GOOGLE_APPLICATION_CREDENTIALS names or gcloud
+// adc gets tokens from application default credentials: a file that GOOGLE_APPLICATION_CREDENTIALS names or gcloud
 // has written, else the service of the machine.
-type google struct {
+type adc struct {
 	Options
 	source source
 }
@@ -78,7 +79,7 @@ type google struct {
 const googleScope = "https://www.googleapis.com/auth/cloud-platform"
 
 // file returns the credentials, and nil if there is no file.
-func (g *google) file() ([]byte, error) {
+func (g *adc) file() ([]byte, error) {
 	if name := g.get("GOOGLE_APPLICATION_CREDENTIALS"); name != "" {
 		return os.ReadFile(name)
 	}
@@ -100,7 +101,7 @@ func (g *google) file() ([]byte, error) {
 }
 
 // project returns the project that the credentials belong to; "": they do not say it.
-func (g *google) project() string {
+func (g *adc) project() string {
 	data, _ := g.file() // an error is reported with the first request
 	var f struct {
 		Project string `json:"project_id"`
@@ -110,11 +111,11 @@ func (g *google) project() string {
 	return cmp.Or(f.Project, f.Quota)
 }
 
-func (g *google) authorize(_ context.Context, r *http.Request, _ [sha256.Size]byte) error {
+func (g *adc) authorize(_ context.Context, r *http.Request, _ [sha256.Size]byte) error {
 	return g.source.authorize(g.Client, r)
 }
 
-func (g *google) open(ctx context.Context) (oauth2.TokenSource, error) {
+func (g *adc) open(ctx context.Context) (oauth2.TokenSource, error) {
 	data, err := g.file()
 	if err != nil {
 		return nil, err
