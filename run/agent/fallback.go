@@ -35,53 +35,52 @@ func (f *fallbacks) of(model llm.Model) llm.Model {
 }
 
 // fallBack returns the model to go on with after a request failed; nil: the same model is asked again, or there is no
-// other.
-func (r *run) fallBack(model llm.Model, attempt int, err error) llm.Model {
+// other. That a provider does not have a model that a skill or an agent named is recorded, so that it is not tried again.
+func (r *run) fallBack(model llm.Model, attempt int, err error) (llm.Model, error) {
 	var e *llm.Error
-	if len(r.Fallback) == 0 || !errors.As(err, &e) {
-		return nil
+	if !errors.As(err, &e) {
+		return nil, nil
+	}
+	missing, id := noSuchModel(e), model.Info().ID
+	if missing && r.NoModel != nil {
+		if next := unnamed(r.turn, id); next != nil {
+			r.NoModel(id)
+			r.emit(Event{Retry: &Retrying{Attempt: 1, Err: err, Model: next.Info().ID}})
+			_, err = r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Missing: []string{id},
+				People: "the model " + id + " is not used any more, its provider does not have it: " + err.Error()}})
+			return next, err
+		}
 	}
 	_, again := r.Retry.delay(attempt, err)
-	missing := noSuchModel(e)
-	if !missing && (!e.Temporary() || again && attempt+1 < attemptsBeforeFallback) {
-		return nil
+	if len(r.Fallback) == 0 || !missing && (!e.Temporary() || again && attempt+1 < attemptsBeforeFallback) {
+		return nil, nil
 	}
 	f := &r.fallbacks
-	f.failed = append(f.failed, model.Info().ID)
+	f.failed = append(f.failed, id)
 	next := f.of(model)
 	if next == nil {
 		f.failed = f.failed[:len(f.failed)-1] // it is the last one, and stays in use
-		return nil
+		return nil, nil
 	}
 	r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Err: err, Model: next.Info().ID}})
-	return next
+	return next, nil
 }
 
-// goWithout returns the model to go on with in place of one that a skill or an agent named and the provider does not
-// have; nil: it is another error, or nobody named the model. It is recorded, so that the model is not tried again.
-func (r *run) goWithout(model llm.Model, err error) (llm.Model, error) {
-	var e *llm.Error
-	if r.NoModel == nil || !errors.As(err, &e) || !noSuchModel(e) {
-		return nil, nil
-	}
-	id := model.Info().ID
-	state := r.log.State()
-	if named, _ := r.effectiveModel(state); named.Info().ID != id {
-		return nil, nil // it is a fallback
+// unnamed returns the model that is used if a skill or an agent does not name the one with an ID; nil: none has named it.
+func unnamed(t *turn, id string) llm.Model {
+	state := t.log.State()
+	if named, _ := t.effectiveModel(state); named.Info().ID != id {
+		return nil // it is a fallback
 	}
 	state.Scopes = nil // what the skills name
-	next, _ := r.effectiveModel(state)
+	next, _ := t.effectiveModel(state)
 	if next.Info().ID == id {
-		next = r.Instead
+		next = t.Instead
 	}
 	if next == nil || next.Info().ID == id {
-		return nil, nil
+		return nil
 	}
-	r.NoModel(id)
-	r.emit(Event{Retry: &Retrying{Attempt: 1, Err: err, Model: next.Info().ID}})
-	_, err = r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Missing: []string{id},
-		People: "the model " + id + " is not used any more, its provider does not have it: " + err.Error()}})
-	return next, err
+	return next
 }
 
 // noSuchModel reports whether an error says that the provider does not have the model. Many answer 404, others 400 or

@@ -273,12 +273,9 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			attempt--
 			continue
 		}
-		next, failed := r.goWithout(model, err)
+		next, failed := r.fallBack(model, attempt, err)
 		if failed != nil {
 			return nil, failed
-		}
-		if next == nil {
-			next = r.fallBack(model, attempt, err)
 		}
 		if next != nil {
 			model, attempt = next, -1

@@ -27,7 +27,7 @@ type runFlags struct {
 	agents       string
 	templates    []string
 	printing     bool
-	ofWorker     bool // the task of a worker, which says what another session has read
+	ofWorker     bool   // the task of a worker, which says what another session has read
 	trustContent string // what --trust was given for where this run was planned, see checkTrust; "": this run was not
 	outputFormat string
 	inputFormat  string
