@@ -66,7 +66,10 @@ func (m *Models) ask(ctx context.Context, table models.Table, p models.Provider)
 		return nil, fmt.Errorf("%s: it gives no list of models here", p.Name)
 	}
 	e, format := table.Endpoint(p, "", m.getenv)
-	var err error
+	err := m.providerRefused(p, e)
+	if err != nil {
+		return nil, err
+	}
 	if e.Client, err = m.client(m.proxy(p, e.BaseURL)); err != nil {
 		return nil, err
 	}
