@@ -150,7 +150,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		statusChanged: make(chan struct{}),
 	}
 	s.background.Changed = s.changed
-	s.place.session, s.place.decided = s, map[string]*isolated{}
+	s.place.home = Place{Workspace: ws, Sandbox: e.box, Paths: e.PathContext}
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
 		chosen: func(set tool.Set) tool.Set {
 			return slices.DeleteFunc(chosenTools(e.Project(), o.Tools, s.files, set), e.Project().withholds)
@@ -185,7 +185,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	s.problems = append(s.problems, s.parts.problems()...)
 	s.setTools(p)
 	s.setSystem(p)
-	s.place.follow(ctx)
+	s.parts.follow(ctx)
 	if !p.options.Bare {
 		if s.hooks, err = newHookRunner(s, p); err != nil {
 			return nil, errors.Join(err, s.jobs.release())
@@ -226,7 +226,7 @@ func (s *Session) setTools(p *Project) {
 	}
 	own := s.parts.tools()
 	s.shared = own.Shared
-	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.home())), s.shared, own.Listed)
+	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.place.home)), s.shared, own.Listed)
 	base := p.known().defaults
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
@@ -246,9 +246,6 @@ func (s *Session) setTools(p *Project) {
 	s.active = chosen
 	if s.options.Tools == "" {
 		s.unlisted = own.Unlisted
-		if s.engine.git != nil {
-			s.unlisted = append(s.unlisted, worktreeTools(&s.place)...)
-		}
 	}
 	s.active = slices.DeleteFunc(slices.Clone(chosen), func(t tool.Tool) bool {
 		if !p.withholds(t) {
@@ -605,7 +602,6 @@ func (s *Session) Close() error {
 	s.mu.Unlock()
 	s.background.Close() // a failure to write its log is already reported
 	s.endHooks()
-	s.place.close(context.Background())
 	if s.Recorded() {
 		NoteUsage(s.engine.Project().options.Env, s.log.After(s.firstNew))
 	}
