@@ -28,6 +28,8 @@ type isolated struct {
 	ws     *workspace.Local
 	box    *sandbox.Sandbox // nil: none
 	paths  permission.PathContext
+
+	scratch *scratch // of the agent, or of the session that works here
 }
 
 // placeOf is the place of a worktree; nil: that where the session began.
@@ -62,6 +64,7 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 		return nil, err
 	}
 	i.agent = d.Name
+	i.use(newScratch(e, i.box, t.session.log, name, tree.Dir, true))
 	if worktree.Uncommitted(ctx, environ, tree.Root) {
 		e.addNoticeOnce(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Path: d.Path,
 			Message: "the agent " + d.Name +
@@ -89,6 +92,14 @@ func (e *Engine) isolatedIn(ctx context.Context, p *Project, tree *worktree.Work
 	return i, nil
 }
 
+// use sets whose temporary files are used in the worktree.
+func (i *isolated) use(s *scratch) {
+	i.scratch = s
+	if s != nil && s.temp.Dir != "" {
+		i.ws = i.ws.WithTemp(&s.temp)
+	}
+}
+
 // text tells the agent where it works.
 func (i *isolated) text() string {
 	return fmt.Sprintf("You work in a git worktree of your own, %s, on the branch %s, which begins at the last commit. "+
@@ -100,6 +111,7 @@ func gateOptions(s *Session, p *Project, at *isolated) gate.Options {
 	o, host := s.engine.gateOptions(p), s.Host()
 	o.Rules.Deny = slices.Concat(o.Rules.Deny, host.Rules.Deny)
 	o.Rules.Ask = slices.Concat(o.Rules.Ask, host.Rules.Ask)
+	s.scratch.paths(&o.Paths)
 	if at != nil {
 		return at.gateOptions(p, o)
 	}
@@ -118,7 +130,10 @@ func (i *isolated) gateOptions(p *Project, o gate.Options) gate.Options {
 		}
 		return all
 	}
+	output := o.Paths.Output
 	o.Paths = i.paths
+	i.scratch.paths(&o.Paths)
+	o.Paths.Output = output
 	o.Rules = permission.Rules{Allow: moved(o.Rules.Allow), Ask: slices.Concat(o.Rules.Ask, moved(o.Rules.Ask)),
 		Deny: slices.Concat(o.Rules.Deny, moved(o.Rules.Deny))}
 	return o
@@ -128,6 +143,9 @@ func (i *isolated) gateOptions(p *Project, o gate.Options) gate.Options {
 // started it, and tells the user.
 func (i *isolated) end(ctx context.Context) string {
 	err := i.ws.Close() // ends what its commands left running
+	if i.agent != "" {
+		i.scratch.close()
+	}
 	kept, closed := i.tree.Close(ctx)
 	err = errors.Join(err, closed)
 	text := ""

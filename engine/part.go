@@ -180,7 +180,11 @@ func (c *Conv) Before() any { return c.before }
 
 // home is the place where the session began to work.
 func (s *Session) home() Place {
-	return Place{Workspace: s.ws, Sandbox: s.engine.box, Paths: s.engine.PathContext}
+	return Place{Workspace: s.ws, Sandbox: s.engine.box, Paths: func() permission.PathContext {
+		paths := s.engine.PathContext()
+		s.scratch.paths(&paths)
+		return paths
+	}}
 }
 
 // Part returns what the part of this name offers in the session, its Live.Value; nil: there is no such part, or it is

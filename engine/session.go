@@ -48,6 +48,7 @@ type Session struct {
 	lead     *agent.Definition // the agent that leads the session; nil: none
 
 	ws           workspace.Workspace
+	scratch      *scratch
 	gate         *gate.Gate
 	hooks        *hook.Runner // nil: there are none
 	background   *agent.Background
@@ -143,13 +144,18 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		return nil, err
 	}
 	p := e.Project()
+	scratch := newScratch(e, e.box, log, log.ID(), ws.Dir(), o.Forget)
+	if _, local := ws.(*workspace.Local); !local {
+		scratch = nil
+	}
+	ws = scratch.workspace(ws)
 	given := o
 	lead, err := leading(p, &o)
 	if err != nil {
 		return nil, err
 	}
 	s := &Session{
-		engine: e, given: given, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: ws,
+		engine: e, given: given, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: ws, scratch: scratch,
 		person: person, background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(),
 		statusChanged: make(chan struct{}),
 	}
@@ -223,7 +229,7 @@ func (s *Session) setTools(p *Project) {
 	s.coding = coding.Options{
 		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
 		Files:     coding.FileOptions{Model: s.modelInfo},
-		TempDir:   p.outputDir(),
+		TempDir:   s.scratch.outputDir(p),
 		Connected: func(host string) { s.reads.readWeb("a command of this session has reached " + host) },
 	}
 	if s.person != nil {
@@ -623,6 +629,7 @@ func (s *Session) Close() error {
 		cancel(ErrClosed)
 	}
 	err = errors.Join(err, s.jobs.release(), s.servers.close())
+	s.scratch.close()
 	s.engine.mu.Lock()
 	delete(s.engine.sessions, s)
 	s.engine.mu.Unlock()
