@@ -60,7 +60,7 @@ type view struct {
 	writable  []string            // none is below another one, unless something else is in between
 	temp      []string            // replaced by empty directories for this command
 	private   string              // the session's directory in the place of /tmp; "": an empty one
-	points    []string            // directories and files made in private, to mount over
+	alone     string              // where nothing is mounted: what TMPDIR names
 	visible   []string            // below temp; read-only
 	protected []string            // read-only although below a writable path
 	pinned    []string            // writable, but must not be renamed

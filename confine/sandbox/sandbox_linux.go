@@ -380,6 +380,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 			}()
 			temp = r.temp
 		}
+		r.view.alone = temp
 		r.view.restrictAlone(plan, temp)
 		plan.Env = setenv(plan.Env, "TMPDIR="+temp)
 	}
