@@ -502,6 +502,7 @@ func (c *checker) placeholders() {
 	first := len(sc.names) > 0
 	var second string // the first positional argument after $0
 	line, secondLine := c.line, 0
+	code, codeLine := "", 0 // the first $n in code
 	argument := func(t token) {
 		first = first || t.kind == all || t.kind == word && t.index == 0
 		if t.kind == word && t.index == 1 && second == "" {
@@ -509,6 +510,9 @@ func (c *checker) placeholders() {
 		}
 	}
 	for _, t := range sc.scan(c.body) {
+		if t.code && t.kind == word && t.index < 10 && code == "" && !strings.HasPrefix(t.raw, "$ARGUMENTS") {
+			code, codeLine = t.raw, line
+		}
 		if argument(t); t.kind == command {
 			_, _, problem, err := sc.prepare(t.text, &values, c.skill.Shell == "powershell")
 			switch {
@@ -527,6 +531,9 @@ func (c *checker) placeholders() {
 	if second != "" && !first {
 		c.warn(CodeArgumentIndex, secondLine, 0, "write $0 for the first argument, or \\"+second+" for the text itself",
 			"%s is the second argument, and the first, $0, is not used", second)
+	} else if code != "" {
+		c.info(CodeArgumentIndex, codeLine, "write \\"+code+" if the program in the code should get it",
+			"%s in code is replaced by an argument, if so many are given", code)
 	}
 }
 

@@ -9,6 +9,7 @@ const (
 	CodeFrontmatterUnclosed  Code = "frontmatter-unclosed"
 	CodeYAMLInvalid          Code = "yaml-invalid"
 	CodeYAMLRepaired         Code = "yaml-repaired"
+	CodeTextLost             Code = "text-lost" // text that valid YAML takes for something else
 	CodeEncoding             Code = "encoding"
 	CodeTooLarge             Code = "too-large"
 	CodeUnknownKey           Code = "unknown-key"

@@ -46,6 +46,7 @@ type token struct {
 	path  string // of verbatim: the file that it names as @path; "": none
 	index int    // of word and named: 0-based; of slice: where it begins
 	count int    // of slice; -1 means all that follow
+	code  bool   // of a placeholder: in a code span or fence
 }
 
 // A scanner recognizes placeholders.
@@ -136,6 +137,7 @@ func (sc scanner) scan(text string) []token {
 			// {baseDir} is a placeholder, but ${baseDir} is JavaScript.
 			if t, ok := sc.placeholder(text[i:]); ok && (c == '$' || i == 0 || text[i-1] != '$') {
 				flush(i)
+				t.code = fence != "" || i < codeEnd
 				tokens = append(tokens, t)
 				i += len(t.raw)
 				begin = i
@@ -443,9 +445,8 @@ func (v *values) of(t token, d dialect) (text string, ok bool) {
 		if 0 <= t.index && t.index < len(v.words) && (v.words[t.index] != "" || d != templateText) {
 			return v.words[t.index], true
 		}
-		// If there are no arguments at all, a missing positional is left as written: the
-		// text was probably not written with arguments in mind.
-		return t.text, t.kind == named || d == templateText || v.args != ""
+		// A positional placeholder beyond the words given is left as written: awk '{print $5}' means awk's own.
+		return t.text, t.kind == named || d == templateText
 	case slice:
 		from := min(t.index, len(v.words))
 		to := len(v.words)
@@ -457,10 +458,21 @@ func (v *values) of(t token, d dialect) (text string, ok bool) {
 	return "", false
 }
 
+// uses reports whether a token stands for words that were given.
+func (v *values) uses(t token) bool {
+	switch t.kind {
+	case all, slice:
+		return true
+	case word, named:
+		return 0 <= t.index && t.index < len(v.words)
+	}
+	return false
+}
+
 // splitWords splits arguments as a shell does: quotes group words and are removed, and a
 // backslash escapes the next character. Unlike in a shell, there are no comments,
-// assignments or substitutions, a line break is a blank, and a quote that is not closed
-// is an ordinary character.
+// assignments or substitutions, a line break is a blank, a quote counts only at the start of
+// a word, since people write doesn't and it's, and one that is not closed is an ordinary character.
 func splitWords(s string) []string {
 	var words []string
 	var b strings.Builder
@@ -479,7 +491,7 @@ func splitWords(s string) []string {
 		case c == '\\' && i+1 < len(s):
 			i++
 			b.WriteByte(s[i])
-		case (c == '\'' || c == '"') && !open[c]:
+		case (c == '\'' || c == '"') && !inWord && !open[c]:
 			inner, n := quoted(s[i:])
 			if n == 0 {
 				open[c] = true
@@ -701,7 +713,7 @@ func (e *expansion) body(ctx context.Context, text string) (expanded string, use
 				s = t.raw
 			}
 			b.WriteString(s)
-			used = used || t.kind == all || t.kind == word || t.kind == named
+			used = used || e.values.uses(t)
 		}
 	}
 	return b.String(), used, nil

@@ -319,7 +319,7 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 		case len(text) > maxValue:
 			return out, false, "", fmt.Errorf("%s is refused: its value is larger than %d KiB", s.raw, maxValue>>10)
 		}
-		used = used || s.kind != variable
+		used = used || p.uses(s.token)
 		b.WriteString(p.cmd[begin:s.at])
 		begin = s.at + len(s.raw)
 		if s.directory() {

@@ -307,6 +307,8 @@ func (p *reader) notes(notes []frontmatter.Problem) {
 			code = CodeDuplicateKey
 		case frontmatter.Limit:
 			code, sev = CodeLimitReached, Error
+		case frontmatter.Lost:
+			code = CodeTextLost
 		}
 		p.problem(code, sev, n.Line, n.Column, n.Hint, "%s", n.Message)
 	}
@@ -319,7 +321,7 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 		return slices.ContainsFunc(entries, func(e frontmatter.Pair) bool { return e.Key == key })
 	}
 	p.list = slices.Grow(p.list, len(entries))
-	for _, e := range entries {
+	for i, e := range entries {
 		key := canonical(e.Key)
 		f := parsedField{key: e.Key}
 		if _, ok := s.shared(e.Key); ok && e.Value.Kind == yaml.ScalarNode && e.Value.ShortTag() == "!!str" {
@@ -337,6 +339,10 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 		case key == "":
 			if k := nearestKey(e.Key); k != "" && !exact(k) {
 				p.warn(CodeUnknownKey, e.Line, e.Column, "write "+k, "%s is not a key; is it %s?", e.Key, k)
+			} else if i > 0 && continues(entries[i-1], e) {
+				p.warn(CodeTextLost, e.Line, e.Column, "write both lines as one, in quotes",
+					"%s: the line %q is lost: YAML takes it for a key of its own", entries[i-1].Key,
+					e.Key+": "+clip(e.Value.Value, 60))
 			}
 			continue
 		case key != e.Key && exact(key):
@@ -352,6 +358,16 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 	if p.fast { // whatever model names
 		s.Model = "fast"
 	}
+}
+
+// continues reports whether a line is probably the next line of a sentence above it that was not indented: a key that
+// no program has, with blanks in it, or with a capital letter and several words after it, right below a sentence
+// without quotes.
+func continues(above, e frontmatter.Pair) bool {
+	key := canonical(above.Key)
+	return (key == "description" || key == "when_to_use") && above.Value.Style == 0 &&
+		above.Value.Kind == yaml.ScalarNode && e.Value.Kind == yaml.ScalarNode &&
+		(strings.Contains(e.Key, " ") || strings.ToLower(e.Key) != e.Key && strings.Contains(e.Value.Value, " "))
 }
 
 func (p *reader) field(s *Skill, key string, e *entry) {

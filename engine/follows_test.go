@@ -10,6 +10,10 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
+	batchpart "github.com/knack-agent/knack/engine/part/batch"
+	"github.com/knack-agent/knack/engine/part/reads"
+	schedulepart "github.com/knack-agent/knack/engine/part/schedule"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool/batch"
@@ -52,7 +56,7 @@ func TestMarksFollowWork(t *testing.T) {
 		llmtest.Use("CronCreate", map[string]any{"cron": "3 9 * * *", "prompt": "use " + key}),
 		llmtest.Reply("done"), note, llmtest.Reply("noted"),
 		llmtest.Use("Batch", map[string]any{"name": "n"}), note, llmtest.Reply("done")))
-	o.Trust, o.Batches, o.Schedules = true, &k, &k
+	o.Trust, o.Parts = true, part.With(o.Parts, batchpart.Part(&k), schedulepart.Part(&k))
 	o.Values["memory.auto"] = true
 	o.Values["permissions.allow"] = []string{"Bash", "Read(/" + filepath.ToSlash(p.dir) + "/.env)", "WebFetch", "Memory"}
 	var asked []string
@@ -104,7 +108,7 @@ func TestMarksFollowWork(t *testing.T) {
 			o := o
 			o.Model = m
 			e, s := p.open(t, o, nil, engine.SessionOptions{})
-			s.Inherit(c.seen)
+			reads.Inherit(s, c.seen)
 			run(t, s, c.prompt)
 			id := s.Log().ID()
 			if err := s.Close(); err != nil {
@@ -114,7 +118,7 @@ func TestMarksFollowWork(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Inherit(c.seen)
+			reads.Inherit(s, c.seen)
 			run(t, s, "go on")
 			results := 0
 			for _, e := range s.Log().Entries() {

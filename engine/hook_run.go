@@ -52,7 +52,7 @@ func newHookRunner(s *Session, p *Project) (*hook.Runner, error) {
 				in.Transcript = filepath.Join(p.options.Env.Sessions(p.dir).Dir, s.log.ID()+".jsonl")
 			}
 		},
-		Told:   func(h *hook.Hook) { s.reads.hookTold(h) },
+		Told:   func(h *hook.Hook) { s.parts.hookTold(h) },
 		Rewake: s.changed,
 		Watch: func(ran hook.Ran) {
 			if watch := s.Host().HookRan; watch != nil {
@@ -99,10 +99,7 @@ func (t *Turn) runHook(ctx context.Context, c hook.Process) (hook.Output, error)
 	if t.project.own.runsAsUser(h, t.session.ws.Dir()) {
 		cmd.AsUser = t.session.engine.userEnviron(t.project, cmd.Env)
 	}
-	if t.session.reads.hookReads(c, cmd.AsUser != nil) {
-		t.session.reads.hookReached(h)
-	}
-	cmd.Connected = func(string) { t.session.reads.hookReached(h) }
+	cmd.Connected = t.session.parts.hookRuns(c, cmd.AsUser != nil)
 	exit, err := t.session.ws.Run(ctx, cmd)
 	t.session.engine.reportHook(h, exit)
 	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err

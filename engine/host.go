@@ -11,6 +11,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // ReadFile reads at most maxBytes bytes of a file for the host; more reports whether the file is longer.
@@ -44,11 +45,11 @@ func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data
 }
 
 // mayRead decides on reading a file for the host, and records the decision.
-func (t *Turn) mayRead(ctx context.Context, tool, path string) error {
+func (t *Turn) mayRead(ctx context.Context, name, path string) error {
 	p := t.project
 	d := t.gate.Decide(ctx, permission.Subject{
 		Kind: permission.KindRead, Text: path, Tool: "read", ReadOnly: true})
-	p.audit(t.session.log)(gate.Record{Tool: tool, Decision: d})
+	p.audit(t.session.log)(gate.Record{Tool: name, Decision: d})
 	if d.Verdict == permission.Allow {
 		return nil
 	}
@@ -79,7 +80,8 @@ func (t *Turn) ReadResource(ctx context.Context, server, uri string) ([]mcp.Cont
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
 		return nil, fmt.Errorf("%s cannot be read: the rule %s (%s)", uri, d.Rule, d.Origin)
 	}
-	t.session.reads.noteWeb("this session has read from " + mcp.Strangers)
+	t.session.parts.audit(gate.Record{Tool: "read_mcp_resource", Decision: d, Permit: &tool.Permit{},
+		Strangers: mcp.Strangers})
 	return client.Contents(ctx, server, uri)
 }
 

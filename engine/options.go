@@ -12,8 +12,6 @@ import (
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
-	"github.com/knack-agent/knack/run/tool/batch"
-	"github.com/knack-agent/knack/run/tool/schedule"
 )
 
 // Options configure which directory is opened, and how. The zero Options open the current directory in
@@ -78,10 +76,6 @@ type Options struct {
 	// Package engine/part has those of knack.
 	Parts   []Part
 	BuiltIn []agent.Definition // they come after those of files and after the agent general-purpose
-	// Schedules keeps what the tools CronCreate, CronList and CronDelete schedule; nil: there are no such tools.
-	Schedules schedule.Keeper
-	// Batches keeps what the tool Batch starts; nil: there is no such tool.
-	Batches batch.Keeper
 	// Debug logs what happens, without keys and without text of conversations. Each record has a topic
 	// attribute, one of DebugTopics. nil: no log.
 	Debug *slog.Logger

@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
@@ -69,6 +70,15 @@ type Live struct {
 	ModeChanged func(from, to permission.Mode)
 	// Audit is called with each decision of the gate, before the call runs, also for calls of sub-agents.
 	Audit func(gate.Record)
+	// Reached is called when a command of the model's connects to a host, as far as a sandbox sees that.
+	Reached func(host string)
+	// HookRuns is called before a command of a hook runs; asUser: outside the sandbox. What it returns is called like
+	// Reached, for this command; nil: nothing is.
+	HookRuns func(p hook.Process, asUser bool) (reached func(host string))
+	// HookTold is called when a hook has answered with text for the model.
+	HookTold func(*hook.Hook)
+	// Reads tells the other parts what the conversation has read. Of several, the first counts.
+	Reads Reads
 	// Status adds to the state of the session. It is called often.
 	Status func(*Status)
 	// Leave returns what the part does when the user ends the program, such as to ask something. It returns a text for
@@ -95,6 +105,24 @@ type Place struct {
 	Worktree  string                        // its directory; "": it is the workspace of the session
 	Paths     func() permission.PathContext // in which paths are judged there
 }
+
+// Reads tells what a conversation has read, also in its commands and agents. If no part does, nothing is known to be a
+// secret, and all may come from strangers.
+type Reads interface {
+	// Secrets returns the texts that the session has read from secrets, or may have, and the keys and passwords in them.
+	Secrets() (texts, keys []string)
+	// Stranger explains why what is said may come from a stranger, such as a page of the web; "": it does not.
+	Stranger() string
+	// Marks returns what the session has read, for the session that gets a prompt from it.
+	Marks(prompt string) session.Seen
+}
+
+// noReads is the Reads of a session without a part that has it.
+type noReads struct{}
+
+func (noReads) Secrets() (texts, keys []string) { return nil, nil }
+func (noReads) Stranger() string                { return "it is not known what this session has read" }
+func (noReads) Marks(string) session.Seen       { return session.Unknown() }
 
 // Conv is the conversation that a part belongs to, and all that it may use of it. It may be used by any goroutine.
 type Conv struct {
@@ -158,8 +186,18 @@ func (c *Conv) CallServer(ctx context.Context, name string, input any) (tool.Res
 	return tool.Call(ctx, tool.Set{*t}, llm.ToolCall{ID: "part", Name: t.Name, Input: data}, tool.AllowAll, nil), nil
 }
 
-// Reads returns what the conversation has read.
-func (c *Conv) Reads() *Reads { return &c.session.reads }
+// Here returns the place where the session works now.
+func (c *Conv) Here() Place { return c.session.placeOf(c.session.place.now()) }
+
+// Reads returns what the conversation has read. It must not be called by Part.Open.
+func (c *Conv) Reads() Reads {
+	for _, p := range c.session.parts {
+		if p.Reads != nil {
+			return p.Reads
+		}
+	}
+	return noReads{}
+}
 
 // Mode returns the permission mode.
 func (c *Conv) Mode() permission.Mode { return c.session.Mode() }
@@ -339,6 +377,38 @@ func (all liveParts) audit(r gate.Record) {
 	for _, p := range all {
 		if p.Audit != nil {
 			p.Audit(r)
+		}
+	}
+}
+
+func (all liveParts) reached(host string) {
+	for _, p := range all {
+		if p.Reached != nil {
+			p.Reached(host)
+		}
+	}
+}
+
+func (all liveParts) hookRuns(c hook.Process, asUser bool) (reached func(host string)) {
+	var told []func(host string)
+	for _, p := range all {
+		if p.HookRuns != nil {
+			if f := p.HookRuns(c, asUser); f != nil {
+				told = append(told, f)
+			}
+		}
+	}
+	return func(host string) {
+		for _, f := range told {
+			f(host)
+		}
+	}
+}
+
+func (all liveParts) hookTold(h *hook.Hook) {
+	for _, p := range all {
+		if p.HookTold != nil {
+			p.HookTold(h)
 		}
 	}
 }

@@ -28,9 +28,7 @@ import (
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
-	"github.com/knack-agent/knack/run/tool/batch"
 	"github.com/knack-agent/knack/run/tool/coding"
-	"github.com/knack-agent/knack/run/tool/schedule"
 )
 
 // A Session is one conversation: its log, the user's answers, its mode and its queue of messages.
@@ -64,7 +62,6 @@ type Session struct {
 	queue        queue
 	parts        liveParts
 	place        place // where its tools work
-	reads        Reads
 
 	mu            sync.Mutex
 	system        string
@@ -92,7 +89,6 @@ type jobs struct {
 	coding.Jobs
 	mu    sync.Mutex
 	users int
-	seen  seen // by the commands
 }
 
 func (j *jobs) share() *jobs {
@@ -160,7 +156,6 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		statusChanged: make(chan struct{}),
 	}
 	s.background.Changed = s.changed
-	s.reads.session = s
 	s.place.session, s.place.decided = s, map[string]*isolated{}
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
 		chosen: func(set tool.Set) tool.Set {
@@ -230,7 +225,7 @@ func (s *Session) setTools(p *Project) {
 		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
 		Files:     coding.FileOptions{Model: s.modelInfo},
 		TempDir:   s.scratch.outputDir(p),
-		Connected: func(host string) { s.reads.readWeb("a command of this session has reached " + host) },
+		Connected: s.parts.reached,
 	}
 	if s.person != nil {
 		s.coding.Ask = s.askTool
@@ -259,13 +254,6 @@ func (s *Session) setTools(p *Project) {
 		s.unlisted = own.Unlisted
 		if s.engine.git != nil {
 			s.unlisted = append(s.unlisted, worktreeTools(&s.place)...)
-		}
-		// Schedules and batches run on this machine.
-		if k := p.options.Schedules; k != nil && s.engine.git != nil {
-			s.unlisted = append(s.unlisted, schedule.Tools(k, p.dir, s.reads.Marks)...)
-		}
-		if k := p.options.Batches; k != nil && s.engine.git != nil {
-			s.unlisted = append(s.unlisted, batch.Tools(k, p.dir, s.reads.Marks)...)
 		}
 	}
 	s.active = slices.DeleteFunc(slices.Clone(chosen), func(t tool.Tool) bool {

@@ -13,9 +13,7 @@ import (
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
-	"github.com/knack-agent/knack/run/tool/batch"
 	"github.com/knack-agent/knack/run/tool/coding"
-	"github.com/knack-agent/knack/run/tool/schedule"
 )
 
 // KnownTools returns the tools of the engine and of parts, for rules, hooks and front ends. They have no workspace and
@@ -34,8 +32,7 @@ func KnownTools(parts ...Part) tool.Set {
 // coreTools are those of KnownTools that no part has.
 var coreTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}),
-		agent.Tools(), mcp.KnownTools(), schedule.Tools(nil, "", nil), batch.Tools(nil, "", nil),
-		worktreeTools(nil))
+		agent.Tools(), mcp.KnownTools(), worktreeTools(nil))
 })
 
 // known is what is known of the tools of a program without a session.

@@ -154,6 +154,26 @@ func trustReport(ctx context.Context, t *trust.Project, dir string, links bool) 
 	return r, err
 }
 
+// Approve records items of the report as they were shown, bound to their content, and the folder itself, whose
+// configuration git and other programs follow. A project that is open takes notice with [Engine.Trust].
+func (r TrustReport) Approve(items ...TrustItem) error { return r.approvals.Approve(items...) }
+
+// FolderTrusted reports whether the user trusts the project that contains a directory.
+func FolderTrusted(env Env, dir string) (bool, error) {
+	t, err := openTrust(env, dir, false)
+	return err == nil && t.Trusted(), err
+}
+
+// RevokeTrust withdraws all approvals in the project that contains dir, and the rules kept for it, and returns the
+// project's root. It needs no record that can be read.
+func RevokeTrust(env Env, dir string) (root string, err error) {
+	t, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
+	if t == nil {
+		return "", err
+	}
+	return t.Root(), t.Revoke()
+}
+
 // MarshalJSON writes what programs read: the report, and for each item what changed since it was approved.
 func (r TrustReport) MarshalJSON() ([]byte, error) {
 	type item struct {

@@ -241,14 +241,11 @@ func (e *Engine) gateOptions(p *Project) gate.Options {
 		Denied: func() []permission.Rule { return e.Project().config.Rules.Deny }}
 }
 
-// gateAudit returns the Audit of a gate, which also registers what allowed calls may read, and tells the parts.
+// gateAudit returns the Audit of a gate, which also tells the parts.
 func gateAudit(s *Session, p *Project, log *session.Log) func(gate.Record) {
 	write := p.audit(log)
 	return func(r gate.Record) {
 		write(r)
-		if r.Permit != nil {
-			s.reads.permitted(r)
-		}
 		s.parts.audit(r)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/reads"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
@@ -160,7 +161,7 @@ func (r *running) run(ctx context.Context, begin Start) (batch.End, []batch.Row)
 	}
 	defer s.Close()
 	if seen := r.Run.Task.Seen; seen != nil {
-		s.Inherit(*seen)
+		reads.Inherit(s, *seen)
 	}
 	r.log, r.subs, r.open = s.Log(), map[string]int{}, map[string]bool{}
 	rows := r.spending()

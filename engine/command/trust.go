@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/mcp"
 )
@@ -135,10 +137,8 @@ func ParseWrite(text string) (dirs []string, err error) {
 
 // SetWrite sets where the programs of MCP servers in items may write.
 func SetWrite(items []engine.TrustItem, dirs []string) {
-	for i := range items {
-		if items[i].Programs {
-			items[i].Write = dirs
-		}
+	for it := range withPrograms(items) {
+		it.Write = dirs
 	}
 }
 
@@ -188,9 +188,26 @@ func StartsPrograms(items []engine.TrustItem) bool {
 // SetNetwork sets which network the programs of MCP servers in items may reach. network is a value
 // that mcp.ParseNetwork returned.
 func SetNetwork(items []engine.TrustItem, network string) {
-	for i := range items {
-		if items[i].Programs {
-			items[i].Network = network
+	for it := range withPrograms(items) {
+		it.Network = network
+	}
+}
+
+// withPrograms yields the items that start programs and can be approved. Those that were are to be approved again, with
+// what the caller chooses for them now.
+func withPrograms(items []engine.TrustItem) iter.Seq[*engine.TrustItem] {
+	return func(yield func(*engine.TrustItem) bool) {
+		for i := range items {
+			it := &items[i]
+			if !it.Programs || it.Refused != "" {
+				continue
+			}
+			if it.State == trust.Approved {
+				it.State = trust.New
+			}
+			if !yield(it) {
+				return
+			}
 		}
 	}
 }

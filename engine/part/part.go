@@ -5,12 +5,16 @@
 package part
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/batch"
 	"github.com/knack-agent/knack/engine/part/browser"
 	"github.com/knack-agent/knack/engine/part/memory"
 	"github.com/knack-agent/knack/engine/part/plan"
+	"github.com/knack-agent/knack/engine/part/reads"
+	"github.com/knack-agent/knack/engine/part/schedule"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/engine/part/web"
 	"github.com/knack-agent/knack/run/tool"
@@ -20,11 +24,28 @@ import (
 func All() []engine.Part {
 	return []engine.Part{
 		undo.Part(),
+		reads.Part(),
 		plan.Part(),
 		web.Part(),
 		browser.Part(),
 		memory.Part(),
+		schedule.Part(nil),
+		batch.Part(nil),
 	}
+}
+
+// With returns the parts with own ones of a program: each takes the place of that with its name, or is the last. Without
+// them, All has nothing that keeps schedules and batches.
+func With(parts []engine.Part, own ...engine.Part) []engine.Part {
+	parts = slices.Clone(parts)
+	for _, x := range own {
+		if i := slices.IndexFunc(parts, func(p engine.Part) bool { return p.Name == x.Name }); i >= 0 {
+			parts[i] = x
+		} else {
+			parts = append(parts, x)
+		}
+	}
+	return parts
 }
 
 // KnownTools returns the tools of the engine and of all parts, for rules, help, and transcripts of other programs. They

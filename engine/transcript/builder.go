@@ -355,15 +355,13 @@ func counted(m map[string]int) string {
 	return strings.Join(all, ", ")
 }
 
-// ChangeDetails returns the details of a file change in the form that our edit and write tools
-// use.
-func ChangeDetails(path, diff string) json.RawMessage {
+// SetChange gives a result the details of a file change in the form that our edit and write tools use.
+func SetChange(r *session.Result, path, diff string) {
 	data, err := json.Marshal(struct {
 		Path string `json:"path,omitempty"`
 		Diff string `json:"diff"`
 	}{path, diff})
-	if err != nil {
-		return nil
+	if err == nil {
+		r.Details, r.Form = data, session.FormChange
 	}
-	return data
 }

@@ -308,13 +308,10 @@ func indented(v json.RawMessage) string {
 
 // diff returns the diff in a result's details.
 func diff(r *session.Result) string {
-	var d struct {
-		Diff string `json:"diff"`
-	}
-	if r == nil || json.Unmarshal(r.Details, &d) != nil {
+	if r == nil {
 		return ""
 	}
-	return strings.TrimRight(d.Diff, "\n")
+	return strings.TrimRight(r.Change().Diff, "\n")
 }
 
 // decided describes a decision: the verdict, the user's answer and the reason. It returns "" for

@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -44,7 +45,7 @@ func (r *subAgents) tool() tool.Tool {
 			return tool.Result{}, err
 		}
 		report, err := reportOf(ctx, end)
-		res := tool.Result{Details: end, People: end.Line()}
+		res := tool.Result{Details: agentDetails{end}, People: end.Line()}
 		if end.Reason == "" {
 			res.People = "Started in the background: " + end.Line()
 		}
@@ -61,6 +62,12 @@ func (r *subAgents) tool() tool.Tool {
 	r.made = &t
 	return t
 }
+
+// agentDetails are the details of a result of the Agent tool.
+type agentDetails struct{ session.Agent }
+
+// Form implements the method by which front ends know how to show the result.
+func (agentDetails) Form() session.Form { return session.FormAgent }
 
 // describeAgentTool sets the parts of the Agent tool that do not depend on a run.
 func describeAgentTool(t *tool.Tool) {

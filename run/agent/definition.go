@@ -209,6 +209,8 @@ func (r *definitionReader) readHead(d *Definition, head []byte, line int) {
 			code = knack.CodeDuplicateKey
 		case frontmatter.Limit:
 			code, sev = knack.CodeLimitReached, knack.Error
+		case frontmatter.Lost:
+			code = knack.CodeTextLost
 		}
 		r.problem(code, sev, n.Line, n.Column, "%s", n.Message)
 	}
@@ -230,6 +232,51 @@ var agentKeys = map[string]string{
 	"background": "background",
 }
 
+// silentKeys are keys that people write for themselves or for the looks; other unknown keys are named.
+var silentKeys = []string{"color", "version", "author", "tags", "category", "license", "metadata", "examples"}
+
+// tools reads the tools of an agent. A wrong restriction must not become "all tools".
+func (d *Definition) tools(f *definitionField) {
+	var choices map[string]bool
+	if json.Unmarshal(f.raw, &choices) == nil && !f.null() { // OpenCode: {write: false}
+		var on, off []string
+		for _, name := range slices.Sorted(maps.Keys(choices)) {
+			if choices[name] {
+				on = append(on, name)
+			} else {
+				off = append(off, name)
+			}
+		}
+		if i := slices.Index(off, "*"); i >= 0 {
+			d.Tools = append([]string{}, f.rules(on, false)...)
+			off = slices.Delete(off, i, i+1)
+		}
+		d.DisallowedTools = append(d.DisallowedTools, f.rules(off, true)...)
+		return
+	}
+	texts := f.list(splitRules)
+	switch strings.ToLower(strings.Join(texts, " ")) {
+	case "all", "all tools":
+		return
+	}
+	var on, off []string
+	for _, text := range texts {
+		if name, not := strings.CutPrefix(text, "!"); not {
+			off = append(off, name)
+		} else {
+			on = append(on, text)
+		}
+	}
+	d.DisallowedTools = append(d.DisallowedTools, f.rules(off, true)...)
+	d.Tools = f.rules(on, false)
+	switch {
+	case slices.Contains(d.Tools, "*") && len(d.Tools) == len(on), len(on) == 0 && len(off) > 0:
+		d.Tools = nil
+	case d.Tools == nil && !f.null():
+		d.Tools = []string{}
+	}
+}
+
 func (r *definitionReader) field(d *Definition, f *definitionField) {
 	key := agentKeys[strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(f.Key))]
 	if key != "" && key != f.Key {
@@ -244,16 +291,17 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		}
 	case "description":
 		d.Description = f.text()
+	case "":
+		switch name := strings.ToLower(f.Key); {
+		case strings.HasPrefix(name, "allowed"):
+			r.problem(knack.CodeUnknownKey, knack.Warn, f.Line, f.Column, "%s has no effect on an agent: tools limits it", f.Key)
+		case !slices.Contains(silentKeys, name):
+			r.problem(knack.CodeUnknownKey, knack.Info, f.Line, f.Column, "%s has no effect on an agent", f.Key)
+		}
 	case "tools":
-		d.Tools = f.rules(false)
-		if d.Tools == nil && !f.null() {
-			d.Tools = []string{} // a wrong restriction must not become "all tools"
-		}
-		if slices.Contains(d.Tools, "*") {
-			d.Tools = nil
-		}
+		d.tools(f)
 	case "disallowedTools":
-		d.DisallowedTools = f.rules(true)
+		d.DisallowedTools = append(d.DisallowedTools, f.rules(f.list(splitRules), true)...)
 	case "model":
 		if d.Model = f.text(); d.Model == "inherit" {
 			d.Model = ""
@@ -377,9 +425,7 @@ func (f *definitionField) list(split func(string) []string) []string {
 			f.problemf(knack.CodeFieldType, "%s: an item of the list is not a string; it was ignored", f.Key)
 			continue
 		}
-		if s = strings.TrimSpace(s); s != "" {
-			words = append(words, s)
-		}
+		words = append(words, split(s)...)
 	}
 	return words
 }
@@ -429,9 +475,9 @@ func (f *definitionField) servers() (names []string, defined json.RawMessage) {
 
 // rules returns permission rules. An invalid rule is left out of a list of tools; in a list of
 // denials it denies its whole tool.
-func (f *definitionField) rules(deny bool) []string {
+func (f *definitionField) rules(texts []string, deny bool) []string {
 	var good []string
-	for _, text := range f.list(splitRules) {
+	for _, text := range texts {
 		rule, err := permission.ParseRule(text, "")
 		if err == nil {
 			if p, ok := rule.Problem(f.tools...); ok {
@@ -458,7 +504,7 @@ func (f *definitionField) rules(deny bool) []string {
 // parenthesis: Bash (git:*) is one rule, not Bash and something else.
 func splitRules(s string) []string {
 	depth := 0
-	words := strings.FieldsFunc(s, func(r rune) bool {
+	words := strings.FieldsFunc(strings.ReplaceAll(s, "`", ""), func(r rune) bool {
 		switch r {
 		case '(':
 			depth++

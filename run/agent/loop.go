@@ -424,7 +424,7 @@ func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results [
 		result := session.Result{
 			ToolResult: llm.ToolResult{ID: calls[i].ID, Name: calls[i].Name, Parts: media.Parts(res.Parts),
 				IsError: res.IsError},
-			People: res.People, Details: details, Touched: res.Touched, Spent: res.Spent,
+			People: res.People, Details: details, Form: formOf(res), Touched: res.Touched, Spent: res.Spent,
 		}
 		for _, x := range res.Spent {
 			r.ledger.spend(0, x.Usage, x.Cost)
@@ -460,6 +460,15 @@ func detailsOf(res tool.Result) json.RawMessage {
 		return nil
 	}
 	return details
+}
+
+// formOf returns the form that the details of a result say they have. One of another program's structured result is
+// never believed.
+func formOf(res tool.Result) session.Form {
+	if d, ok := res.Details.(interface{ Form() session.Form }); ok {
+		return d.Form()
+	}
+	return ""
 }
 
 func (r *run) messages() []llm.Message {

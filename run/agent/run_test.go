@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/run/llm/llmtest"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -237,13 +238,17 @@ func TestNoModel(t *testing.T) {
 	}
 }
 
-// TestResultDetails: the log has a result's details for programs, or else its structured form.
+// TestResultDetails: the log has a result's details for programs, or else its structured form. How they are shown is
+// said by the details of the tool, and never by a structured form, which may be a server's.
 func TestResultDetails(t *testing.T) {
 	structured := map[string]any{"degrees": 21}
 	for want, res := range map[string]tool.Result{
 		`{"degrees":21}`: {Structured: structured},
 		`{"rows":3}`:     {Structured: structured, Details: map[string]int{"rows": 3}},
 		"":               {},
+		`change {"path":"a","diff":"","added":2,"removed":0,"size":0}`: {Details: coding.ChangeDetails{Path: "a", Added: 2}},
+		`{"path":"a","diff":"","added":2,"removed":0,"size":0}`:        {Structured: coding.ChangeDetails{Path: "a", Added: 2}},
+		`output {"exitCode":0,"seconds":0,"bytes":7}`:                  {Details: coding.BashDetails{Bytes: 7}},
 	} {
 		m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
 		e := echo()
@@ -253,7 +258,10 @@ func TestResultDetails(t *testing.T) {
 		got := "no result"
 		for e := range log.All() {
 			if e.Result != nil {
-				got = string(e.Result.Details)
+				got = strings.TrimSpace(string(e.Result.Form) + " " + string(e.Result.Details))
+				if n := e.Result.Change().Added; (n == 2) != (e.Result.Form == session.FormChange) {
+					t.Errorf("%s: %d lines are shown as added", got, n)
+				}
 			}
 		}
 		if got != want {

@@ -189,6 +189,7 @@ type Result struct {
 	llm.ToolResult
 	People  string          `json:"people,omitempty"` // one line for the user, see tool.Result
 	Details json.RawMessage `json:"details,omitempty"`
+	Form    Form            `json:"form,omitempty"` // of Details
 	Touched []string        `json:"touched,omitempty"`
 	// Original is what the tool returned, if a hook has replaced it; nil: none has. It is never sent to a model.
 	Original *Original   `json:"original,omitempty"`

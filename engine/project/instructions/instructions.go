@@ -80,7 +80,7 @@ type Found struct {
 
 // Load reads all instructions. A file that cannot be read is reported as a Problem.
 func Load(o Options) Found {
-	l := loader{Options: o, left: maxAll, included: map[string]bool{}, count: map[knack.Code]int{}}
+	l := loader{Options: o, left: maxAll, included: map[string]bool{}, texts: map[string]bool{}, count: map[knack.Code]int{}}
 	l.context()
 	l.found.System, _ = l.prompt("SYSTEM.md")
 	if text, ok := l.prompt("APPEND_SYSTEM.md"); ok {
@@ -100,6 +100,7 @@ type loader struct {
 	found    Found
 	left     int                // bytes of context that may still be added
 	included map[string]bool    // context files read or tried, by name and by resolved path
+	texts    map[string]bool    // texts of the documents
 	count    map[knack.Code]int // number of problems by code
 }
 
@@ -159,27 +160,40 @@ func (l *loader) context() {
 
 // directory adds the context files and rules of a directory, and reports whether there are any.
 func (l *loader) directory(d, bound string) bool {
-	found := false
+	found, override := false, false
 	for _, row := range layout.Rows(layout.Context) {
-		if found = l.document(filepath.Join(d, row.Path), bound); found {
-			if !l.NoLocal {
-				l.document(filepath.Join(d, strings.TrimSuffix(row.Path, ".md")+".local.md"), bound)
-			}
-			break
+		switch {
+		case row.Path == "AGENTS.md" && override:
+			continue // AGENTS.override.md stands for it, as in Codex
+		case !l.document(filepath.Join(d, row.Path), bound):
+			continue
+		}
+		found = true
+		override = override || row.Path == "AGENTS.override.md"
+	}
+	if !l.NoLocal {
+		for _, name := range []string{"AGENTS.local.md", "CLAUDE.local.md"} {
+			found = l.document(filepath.Join(d, name), bound) || found
 		}
 	}
 	return l.rules(filepath.Join(d, ruleRow.Path), bound, d) || found
 }
 
 // document adds a context file and reports whether it exists. Links and imports must not leave
-// the directory bound; "" means no restriction.
+// the directory bound; "" means no restriction. A file that only repeats or imports what is there already adds nothing.
 func (l *loader) document(path, bound string) bool {
 	data, exists := l.contextFile(path, bound)
 	if data != nil {
-		text := l.imports(path, string(data), bound, 0)
-		l.found.Context = append(l.found.Context, agent.Document{Path: path, Text: text})
+		l.add(path, l.imports(path, string(data), bound, 0))
 	}
 	return exists
+}
+
+func (l *loader) add(path, text string) {
+	if key := strings.TrimSpace(text); key != "" && !l.texts[key] {
+		l.texts[key] = true
+		l.found.Context = append(l.found.Context, agent.Document{Path: path, Text: text})
+	}
 }
 
 // contextFile reads a context file within the limits. data is nil if it was left out, or is part of the context
@@ -307,100 +321,6 @@ func (l *loader) readReal(path, real, top string) (data []byte, err error) {
 // inGit reports whether a file is in the .git of a repository.
 func inGit(path string) bool {
 	return strings.Contains(strings.ToLower(filepath.ToSlash(path)), "/.git/")
-}
-
-// imports replaces each @path by the content of the file. It considers only paths at the start
-// of a line or after a blank, outside of code. A path that cannot be imported is left
-// unchanged.
-func (l *loader) imports(path, text, bound string, depth int) string {
-	if !strings.Contains(text, "@") {
-		return text
-	}
-	var b strings.Builder
-	fence := ""
-	for line := range strings.Lines(text) {
-		trimmed := strings.TrimSpace(line)
-		switch {
-		case fence != "":
-			if strings.HasPrefix(trimmed, fence) {
-				fence = ""
-			}
-			b.WriteString(line)
-		case strings.HasPrefix(trimmed, "```"), strings.HasPrefix(trimmed, "~~~"):
-			fence = trimmed[:3]
-			b.WriteString(line)
-		default:
-			l.importLine(&b, path, line, bound, depth)
-		}
-	}
-	return b.String()
-}
-
-func (l *loader) importLine(b *strings.Builder, path, line, bound string, depth int) {
-	code := false
-	for i := 0; i < len(line); i++ {
-		c := line[i]
-		if c == '`' {
-			code = !code
-		}
-		if c != '@' || code || i > 0 && line[i-1] != ' ' && line[i-1] != '\t' {
-			b.WriteByte(c)
-			continue
-		}
-		end := i + 1
-		for end < len(line) && !strings.ContainsRune(" \t\r\n`", rune(line[end])) {
-			end++
-		}
-		name := strings.TrimRight(line[i+1:end], ".,;:)")
-		content, ok := l.imported(path, name, bound, depth)
-		if !ok {
-			b.WriteByte(c)
-			continue
-		}
-		b.WriteString(content)
-		i += len(name)
-	}
-}
-
-func (l *loader) imported(from, name, bound string, depth int) (string, bool) {
-	if name == "" || !strings.ContainsAny(name, "./") {
-		return "", false // a mention such as @somebody
-	}
-	path := name
-	switch {
-	case strings.HasPrefix(name, "~/"):
-		path = join(l.Home, name[2:])
-	case !filepath.IsAbs(name):
-		path = filepath.Join(filepath.Dir(from), name)
-	}
-	if path == "" || l.included[path] {
-		return "", false
-	}
-	real, top, err := inside(bound, path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && l.included[real]:
-		return "", false // each file is imported once
-	case err == nil && depth == maxImports:
-		l.once(knack.CodeLimitReached, from, "@%s: imports go at most %d deep", name, maxImports)
-		return "", false
-	case len(l.included) > maxImported:
-		l.once(knack.CodeLimitReached, from, "@%s: at most %d files are imported", name, maxImported)
-		return "", false
-	}
-	l.included[path] = true // even if it cannot be read, it is tried only once
-	var data []byte
-	if err == nil {
-		l.included[real] = true
-		data, err = l.readReal(path, real, top)
-	}
-	if err != nil {
-		l.once(knack.CodeUnreadable, from, "@%s: %v", name, err)
-		return "", false
-	}
-	if !l.fits(path, data) {
-		return "", false
-	}
-	return strings.TrimRight(l.imports(path, string(data), bound, depth+1), "\n"), true
 }
 
 // projectDirs returns the project directories to search, the nearest first. A home directory

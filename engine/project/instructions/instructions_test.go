@@ -51,20 +51,79 @@ func TestOrder(t *testing.T) {
 		"home/.claude/CLAUDE.md":         "user",
 		"home/.pi/agent/AGENTS.md":       "not read",
 		"home/AGENTS.md":                 "home",
-		"home/repo/CLAUDE.md":            "not beside AGENTS.md",
+		"home/repo/CLAUDE.md":            "root, too",
 		"home/repo/AGENTS.md":            "root",
 		"home/repo/AGENTS.local.md":      "root local",
 		"home/repo/sub/CLAUDE.md":        "sub",
 		"home/repo/other/AGENTS.md":      "not on the way",
 		"home/repo/sub/x/AGENTS.md":      "below",
-		"home/repo/CLAUDE.local.md":      "not this one",
+		"home/repo/CLAUDE.local.md":      "root local, too",
 		"home/repo/sub/.knack/SYSTEM.md": "project prompt",
 	}))
-	if got, want := texts(f), "user|home|root|root local|sub"; got != want {
+	if got, want := texts(f), "user|home|root|root, too|root local|root local, too|sub"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if f.System != "" || len(f.Problems) != 1 || f.Problems[0].Code != "untrusted" {
 		t.Errorf("an untrusted prompt: %q, %v", f.System, f.Problems)
+	}
+}
+
+// TestBeside: of the context files of one directory, AGENTS.override.md stands for AGENTS.md, and what one of them
+// imports, links to or repeats is sent once.
+func TestBeside(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"override": {map[string]string{"AGENTS.override.md": "mine", "AGENTS.md": "theirs", "CLAUDE.md": "claude"},
+			"mine|claude"},
+		"local alone":  {map[string]string{"CLAUDE.local.md": "mine"}, "mine"},
+		"import alone": {map[string]string{"AGENTS.md": "a", "CLAUDE.md": "@AGENTS.md\n"}, "a"},
+		"import more":  {map[string]string{"AGENTS.md": "a", "CLAUDE.md": "@AGENTS.md\n\n# Claude\nc"}, "a|# Claude\nc"},
+		"imported":     {map[string]string{"AGENTS.md": "a: @CLAUDE.md", "CLAUDE.md": "c"}, "a: c"},
+		"link":         {map[string]string{"AGENTS.md": "a", "CLAUDE.md@": "AGENTS.md"}, "a"},
+		"repeated":     {map[string]string{"AGENTS.md": "same\n", "CLAUDE.md": "same"}, "same"},
+		"comment alone": {map[string]string{"AGENTS.md": "a", "CLAUDE.md": "<!-- see AGENTS.md -->\n"},
+			"a"},
+	} {
+		files := map[string]string{}
+		for file, text := range tt.files {
+			files["home/repo/sub/"+file] = text
+		}
+		if got := texts(Load(fixture(t, files))); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestImportPlaces: what counts as an import, and what does not.
+func TestImportPlaces(t *testing.T) {
+	for text, want := range map[string]string{
+		"(@a.md)":                              "(A)",
+		"[@a.md] *@a.md* \"@a.md\"":            "[A] *@a.md* \"@a.md\"", // once
+		"@a.md, @b.md; @./c.md!":               "A, B; C!",
+		"@a.md's, see":                         "A's, see",
+		"@a.md,@b.md":                          "A,@b.md",
+		"@README and @nobody":                  "R and @nobody",
+		"@dir @dir/":                           "@dir @dir/",
+		"x@a.md \\@a.md":                       "x@a.md \\@a.md",
+		"a ` and @a.md":                        "a ` and A",
+		"`@a.md` ``@a.md``":                    "`@a.md` ``@a.md``",
+		"a <!-- b --> c":                       "a  c",
+		"<!-- @a.md -->x":                      "x",
+		"a\n<!-- b\n@a.md\n```\n-->\nc\n@a.md": "a\nc\nA",
+		"`<!-- a -->`":                         "`<!-- a -->`",
+		"```html\n<!-- a -->\n@a.md\n```":      "```html\n<!-- a -->\n@a.md\n```",
+		"````\n```\n<!-- a -->\n````\n@a.md":   "````\n```\n<!-- a -->\n````\nA",
+		"a <!-- open @a.md":                    "a <!-- open A",
+	} {
+		f := Load(fixture(t, map[string]string{
+			"home/repo/sub/AGENTS.md": text, "home/repo/sub/a.md": "A\n", "home/repo/sub/b.md": "B", "home/repo/sub/c.md": "C",
+			"home/repo/sub/README": "R\n", "home/repo/sub/dir/x": "",
+		}))
+		if got := texts(f); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
 	}
 }
 

@@ -115,7 +115,7 @@ func (l *loader) rules(folder, bound, dir string) bool {
 		file := frontmatter.Split(data)
 		doc := agent.Document{Path: path, Text: l.imports(path, string(file.Body), bound, 0)}
 		if patterns := l.rulePaths(path, file); len(patterns) == 0 || slices.Contains(patterns, "**") {
-			l.found.Context = append(l.found.Context, doc)
+			l.add(doc.Path, doc.Text)
 		} else {
 			l.found.rules = append(l.found.rules, rule{document: doc, dir: dir, paths: ignore.Compile(patterns...)})
 		}
@@ -127,7 +127,7 @@ func (l *loader) rules(folder, bound, dir string) bool {
 func (l *loader) rulePaths(path string, file frontmatter.File) (patterns []string) {
 	entries, _ := frontmatter.Parse(file.Head, file.Line)
 	for _, e := range entries {
-		if e.Key != "paths" {
+		if e.Key != "paths" && e.Key != "globs" { // globs: as in the rules of Cursor
 			continue
 		}
 		switch nodes := e.Value.Content; e.Value.Kind {
@@ -142,7 +142,7 @@ func (l *loader) rulePaths(path string, file frontmatter.File) (patterns []strin
 				}
 			}
 		default:
-			l.once(knack.CodeFieldType, path, "paths is not a list of patterns: the rule always applies")
+			l.once(knack.CodeFieldType, path, "%s is not a list of patterns: the rule always applies", e.Key)
 		}
 	}
 	return patterns

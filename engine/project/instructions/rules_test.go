@@ -16,6 +16,7 @@ func TestRules(t *testing.T) {
 		"home/repo/.claude/rules/style.md":       "style, see @../../extra.md",
 		"home/repo/extra.md":                     "more",
 		"home/repo/.claude/rules/api/go.md":      "---\npaths: [\"api/**/*.go\", \"*.proto\"]\n---\nGo rule",
+		"home/repo/.claude/rules/cursor.md":      "---\ndescription: D\nglobs: *.vue, *.svelte\nalwaysApply: false\n---\nUI",
 		"home/repo/.claude/rules/web.md":         "---\npaths: \"web/**/*.{ts,tsx}, web/*.css\"\n---\nweb rule",
 		"home/repo/.claude/rules/all.md":         "---\npaths: \"**\"\n---\nall",
 		"home/repo/.claude/rules/odd.md":         "---\npaths: {a: b}\n---\nodd",
@@ -31,7 +32,7 @@ func TestRules(t *testing.T) {
 	}
 	for touched, want := range map[string]string{
 		"api/v1/x.go": "Go rule", "deep/down/x.proto": "Go rule", "web/a.css": "web rule", "web/a/b/c.tsx": "web rule",
-		"web/a/b/c.css": "", "cmd/x.go": "",
+		"web/a/b/c.css": "", "cmd/x.go": "", "deep/a.vue": "UI", "b.svelte": "UI",
 	} {
 		got := ""
 		for _, d := range f.Matching([]string{filepath.Join(o.Root, touched)}) {
@@ -62,7 +63,7 @@ func TestBelow(t *testing.T) {
 		"home/repo/sub/src/CLAUDE.md":              "src, see @../../extra.md",
 		"home/repo/sub/src/ai/AGENTS.md":           "ai",
 		"home/repo/sub/src/ai/AGENTS.local.md":     "of mine",
-		"home/repo/sub/src/ai/CLAUDE.md":           "not beside AGENTS.md",
+		"home/repo/sub/src/ai/CLAUDE.md":           "beside AGENTS.md",
 		"home/repo/sub/big/CLAUDE.md":              strings.Repeat("x", 65<<10),
 		"home/repo/sub/out/CLAUDE.md@":             "$TOP/outside.md",
 		"home/repo/sub/node_modules/dep/AGENTS.md": "a package",
@@ -80,7 +81,7 @@ func TestBelow(t *testing.T) {
 	}
 	for range 2 { // what was read is kept
 		for touched, want := range map[string]string{
-			"sub/src/x.go": "src, see more", "sub/src/ai/deep/x.go": "src, see more|ai|of mine", "sub/x.go": "",
+			"sub/src/x.go": "src, see more", "sub/src/ai/deep/x.go": "src, see more|ai|beside AGENTS.md|of mine", "sub/x.go": "",
 			"sub/big/x.go": "", "sub/out/x.go": "", "sub/node_modules/dep/x.js": "", "sub/.venv/lib/x.py": "", "sub/clone/a/x.go": "",
 			"other/x.go": "",
 		} {
@@ -137,18 +138,18 @@ func TestRulesBelow(t *testing.T) {
 	}
 }
 
-// TestContextInClaude: .claude/CLAUDE.md is the context file of a directory without another; the user's is sent once.
+// TestContextInClaude: .claude/CLAUDE.md is a context file of its directory; the user's is sent once.
 func TestContextInClaude(t *testing.T) {
 	o := fixture(t, map[string]string{
 		"home/.claude/CLAUDE.md":            "user",
 		"home/repo/.claude/CLAUDE.md":       "repo",
 		"home/repo/sub/CLAUDE.md":           "sub",
-		"home/repo/sub/.claude/CLAUDE.md":   "not beside CLAUDE.md",
+		"home/repo/sub/.claude/CLAUDE.md":   "sub, too",
 		"home/repo/sub/x/.claude/CLAUDE.md": "below",
 		"home/repo/sub/x/y/.claude/hooks/a": "",
 	})
 	f := Load(o)
-	if got, want := texts(f), "user|repo|sub"; got != want {
+	if got, want := texts(f), "user|repo|sub|sub, too"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if docs := f.Matching([]string{filepath.Join(o.Dir, "x/y/z.go")}); len(docs) != 1 || docs[0].Text != "below" {

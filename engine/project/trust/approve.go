@@ -67,15 +67,19 @@ func (p *Project) approve(folder bool, items []Item) error {
 	})
 }
 
-// Revoke deletes everything that was approved in the folder, and the rules kept for it.
+// Revoke deletes everything that was approved in the folder, and the rules kept for it, also of a record that cannot be
+// read.
 func (p *Project) Revoke() error {
-	return p.update(func(doc *document) error {
-		doc.Items, doc.Grants, doc.Folder = nil, nil, time.Time{}
-		if err := os.Remove(filepath.Join(p.store, "rules.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return p.sweep(doc)
-	})
+	unlock, err := p.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := os.Remove(filepath.Join(p.store, "rules.json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	doc := p.empty()
+	return errors.Join(p.write(doc), p.sweep(&doc))
 }
 
 // Verify compares a skill's whole folder with what was approved. It returns nil, or a [knack.Problem]

@@ -206,8 +206,10 @@ func (p *Project) take(doc document) {
 	}
 }
 
+func (p *Project) empty() document { return document{Version: 1, Root: p.real} }
+
 func (p *Project) read() (document, error) {
-	doc := document{Version: 1, Root: p.real}
+	doc := p.empty()
 	if p.store == "" {
 		return doc, nil
 	}
@@ -229,6 +231,11 @@ func (p *Project) update(change func(*document) error) error {
 	if err := change(&doc); err != nil {
 		return err
 	}
+	return p.write(doc)
+}
+
+// write replaces the record. The caller has the lock.
+func (p *Project) write(doc document) error {
 	if err := writeJSON(filepath.Join(p.store, "trust.json"), doc); err != nil {
 		return err
 	}

@@ -318,7 +318,7 @@ func (r *reader) user(l *line) {
 		}
 		res := session.Result{ToolResult: llm.ToolResult{ID: block.ToolUseID, IsError: block.IsError}}
 		res.Parts = r.parts(l, blocks(block.Content))
-		res.Details = details(l.Result)
+		setChange(&res, l.Result)
 		r.Result(l.n, l.Time, res)
 	}
 	parts := r.parts(l, rest)
@@ -432,8 +432,8 @@ func textOf(all []block) string {
 	return strings.Join(text, "\n")
 }
 
-// details converts what Claude Code stores about an edit to the details of our edit tool.
-func details(result json.RawMessage) json.RawMessage {
+// setChange gives a result the details of our edit tool, from what Claude Code stores about an edit.
+func setChange(res *session.Result, result json.RawMessage) {
 	var r struct {
 		Path  string `json:"filePath"`
 		Patch []struct {
@@ -442,7 +442,7 @@ func details(result json.RawMessage) json.RawMessage {
 		} `json:"structuredPatch"`
 	}
 	if json.Unmarshal(result, &r) != nil || len(r.Patch) == 0 {
-		return nil
+		return
 	}
 	var diff strings.Builder
 	name := strings.TrimPrefix(r.Path, "/")
@@ -453,7 +453,7 @@ func details(result json.RawMessage) json.RawMessage {
 			diff.WriteString(line + "\n")
 		}
 	}
-	return transcript.ChangeDetails(r.Path, diff.String())
+	transcript.SetChange(res, r.Path, diff.String())
 }
 
 // title returns the title that the user gave, or else one that the program gave.

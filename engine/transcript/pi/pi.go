@@ -218,7 +218,7 @@ func (r reader) message(e *entry) {
 			if d.Patch == "" {
 				d.Patch = d.Diff
 			}
-			res.Details = transcript.ChangeDetails("", d.Patch)
+			transcript.SetChange(&res, "", d.Patch)
 		}
 		r.Result(e.n, e.Time, res)
 	case "bashExecution":

@@ -33,6 +33,7 @@ const (
 	Invalid                      // not read
 	Duplicate                    // a key replaced by a later one with the same name
 	Limit                        // nested too deeply, or too many aliases
+	Lost                         // valid, but a part of the text is not in the value
 )
 
 // A Problem tells the author what is wrong with the file.
@@ -144,6 +145,39 @@ func (p *parser) take(root *yaml.Node, text string) {
 		}
 		p.entries = append(p.entries, e)
 	}
+	for _, e := range p.entries {
+		p.eaten(e.Key, e.Value, text)
+	}
+}
+
+// eaten reports text that valid YAML takes for something else: what follows ` #` in a sentence is a comment, and
+// `!word` or `&word` before a text are a tag and an anchor, which no frontmatter means.
+func (p *parser) eaten(key string, n *yaml.Node, text string) {
+	lost, whole, what := "", "", ""
+	switch {
+	case n.Kind != yaml.ScalarNode:
+	case n.Style&yaml.TaggedStyle != 0 && !strings.HasPrefix(n.Tag, "!!") && n.Tag != "!":
+		lost, what = n.Tag, "a tag"
+		whole = strings.TrimSpace(lost + " " + n.Value)
+	case n.Anchor != "" && !strings.Contains(text, "*"+n.Anchor):
+		lost, what = "&"+n.Anchor, "an anchor"
+		whole = strings.TrimSpace(lost + " " + n.Value)
+	case n.LineComment != "" && n.Style == 0 && sentence(key):
+		lost, what = n.LineComment, "a comment"
+		whole = strings.TrimSpace(n.Value + " " + lost)
+	}
+	if lost != "" {
+		p.note(Lost, n.Line, n.Column, "write "+quote(whole), "%s: YAML takes %s for %s, so it is lost", key, quote(lost), what)
+	}
+	for _, c := range n.Content {
+		p.eaten(key, c, text)
+	}
+}
+
+// sentence reports whether the value of a key is a text for people or models, in which nobody writes comments.
+func sentence(key string) bool {
+	key = strings.ToLower(key)
+	return key == "description" || key == "argument-hint" || strings.HasPrefix(key, "when")
 }
 
 // walk counts aliases, converts line numbers to those of the file, and drops all but the last

@@ -82,6 +82,7 @@ var rows = []Row{
 	{Kind: MCP, Path: ".mcp.json", Trust: true},
 	{Kind: MCP, Path: ".knack/mcp.json", Trust: true},
 	{Kind: MCP, Path: ".pi/mcp.json", Trust: true},
+	{Kind: Context, Path: "AGENTS.override.md"},
 	{Kind: Context, Path: "AGENTS.md"},
 	{Kind: Context, Path: "CLAUDE.md"},
 	{Kind: Context, Path: ".claude/CLAUDE.md"},

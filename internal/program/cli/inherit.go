@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/reads"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -27,10 +28,14 @@ func trustHere(ctx context.Context) (engine.TrustReport, error) {
 	return r, errors.Join(err, r.Unread)
 }
 
-// boundTrust adds to the arguments of runs what --trust is given for, if they have it: what is there now.
-func boundTrust(ctx context.Context, args []string) ([]string, error) {
+// boundTrust adds to the arguments of runs what --trust is given for, if they have it: what it was given for in this
+// run, which checkTrust has compared; "": what is there now.
+func boundTrust(ctx context.Context, args []string, given string) ([]string, error) {
 	if !slices.Contains(args, "--trust=true") {
 		return args, nil
+	}
+	if given != "" {
+		return append(args, "--trust-content="+given), nil
 	}
 	r, err := trustHere(ctx)
 	if err != nil {
@@ -64,6 +69,6 @@ func markedTask(t batch.Task) batch.Task {
 // markSession marks a session that a command of another session has started as having read what that one may have read.
 func markSession(s *engine.Session) {
 	if workspace.InCommand() {
-		s.Inherit(session.Unknown())
+		reads.Inherit(s, session.Unknown())
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
-	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/line"
 	"github.com/knack-agent/knack/run/agent"
@@ -67,8 +66,7 @@ func (f *projectFlags) options() engine.Options {
 		NoSkills: f.noSkills, Trust: f.trust, Window: f.window,
 		MCPConfig: f.mcp, StrictMCP: f.strict,
 		Version: version(), BuiltIn: []agent.Definition{guide()}, Commands: command.All(line.Hotkeys),
-		Parts:     part.All(),
-		Schedules: keeper{}, Batches: &batchKeeper{},
+		Parts: parts(nil),
 	}
 }
 

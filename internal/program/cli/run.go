@@ -27,7 +27,8 @@ type runFlags struct {
 	agents       string
 	templates    []string
 	printing     bool
-	ofWorker     bool // the task of a worker, which says what another session has read
+	ofWorker     bool   // the task of a worker, which says what another session has read
+	trustContent string // what --trust was given for where this run was planned, see checkTrust; "": this run was not
 	outputFormat string
 	inputFormat  string
 	partial      bool
@@ -168,11 +169,11 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		return nil, engine.Usagef("--background wait or stop", "--background %s: unknown value", f.background)
 	}
 	o := f.options()
-	args, err := boundTrust(ctx, inheritedFlags(c.Flags()))
+	args, err := boundTrust(ctx, inheritedFlags(c.Flags()), f.trustContent)
 	if err != nil { // a batch of this conversation would trust what nobody has seen
 		args = slices.DeleteFunc(inheritedFlags(c.Flags()), func(a string) bool { return a == "--trust=true" })
 	}
-	o.Batches = &batchKeeper{args: args}
+	o.Parts = parts(args)
 	if err := f.checkHost(); err != nil {
 		return nil, err
 	}

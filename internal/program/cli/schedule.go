@@ -102,7 +102,7 @@ as 'every 10m', 'every weekday at 9:30', 'at 14:00', 'at 2030-01-31 9:00', 'in 2
 			if s.Args, s.Task.Mode, err = runArguments(c.Flags()); err != nil {
 				return err
 			}
-			if s.Args, err = boundTrust(c.Context(), s.Args); err != nil {
+			if s.Args, err = boundTrust(c.Context(), s.Args, ""); err != nil {
 				return err
 			}
 			return addSchedule(c, s)
@@ -187,11 +187,10 @@ func complete(s schedule.Schedule) (schedule.Schedule, error) {
 		s.Zone = localZone()
 	}
 	s.Task = callOf(s.Task, !s.ByModel)
-	p, err := openProject(s.Dir)
-	if err != nil {
+	var err error
+	if s.Trusted, err = engine.FolderTrusted(nil, s.Dir); err != nil {
 		return s, err
 	}
-	s.Trusted = p.Trusted()
 	if s, err = schedule.New(s, time.Now()); err != nil {
 		return s, &engine.Error{Err: err, Hint: "knack help schedules", Exit: engine.ExitUsage}
 	}
@@ -632,11 +631,11 @@ func cannotRun(s schedule.Schedule) string {
 	case !s.Trusted:
 		return ""
 	}
-	p, err := openProject(s.Dir)
+	trusted, err := engine.FolderTrusted(nil, s.Dir)
 	if err != nil {
 		return err.Error()
 	}
-	if !p.Trusted() {
+	if !trusted {
 		return "the folder was trusted when the schedule was made, and is not any more: knack trust " + s.Dir
 	}
 	return ""

@@ -8,30 +8,17 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/mcp"
-	"github.com/knack-agent/knack/sources"
 )
-
-// openProject reads the approvals of the project that contains dir.
-func openProject(dir string) (*trust.Project, error) {
-	var env engine.Env
-	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
-	if err != nil {
-		return nil, &engine.Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err),
-			Hint: "knack trust --revoke starts a new one"}
-	}
-	p.Bundled = bundled.Names()
-	return p, nil
-}
 
 type trustFlags struct {
 	show, json, yes, revoke, links bool
@@ -83,122 +70,43 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return engine.Usagef("knack trust --help", "%s: no such directory", plain.Line(dir))
 	}
-	p, err := openProject(dir)
-	if err != nil {
-		return err
-	}
 	if engine.Env(nil).StateDir() == "" && !f.show && !f.json {
 		return engine.ErrNoState("no approval can be changed")
 	}
 	if f.revoke {
-		if err := p.Revoke(); err != nil {
+		root, err := engine.RevokeTrust(nil, dir)
+		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.OutOrStdout(), "trust in %s was removed\n", plain.Line(p.Root()))
+		fmt.Fprintf(c.OutOrStdout(), "trust in %s was removed\n", plain.Line(root))
 		return nil
+	}
+	report, err := engine.ReadTrust(c.Context(), nil, dir, f.links)
+	if err != nil {
+		return err
+	}
+	if report.Unread != nil {
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(report.Unread.Error()))
 	}
 	if f.json {
-		report, err := engine.ReadTrust(c.Context(), engine.Env(nil), dir, f.links)
-		if err != nil {
-			return err
-		}
-		if report.Unread != nil {
-			fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(report.Unread.Error()))
-		}
 		return printTrustJSON(c.OutOrStdout(), report)
 	}
-	items, err := p.Scan(c.Context(), dir, f.links)
-	if err != nil {
-		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))
-	}
-	rules, err := p.KeptRules()
-	if err != nil {
+	if err := f.choose(report.Items); err != nil {
 		return err
 	}
-	if f.network != "" {
-		network, err := mcp.ParseNetwork(f.network)
-		if err != nil {
-			return engine.Usagef("knack trust --help", "--mcp-network: %w", err)
-		}
-		for i := range items {
-			if it := &items[i]; it.Programs && it.Refused == "" {
-				it.Network = network
-				if it.State == trust.Approved {
-					it.State = trust.New // approve it again, with the new network access of its programs
-				}
-			}
-		}
-	}
-	if f.write != "" {
-		dirs, err := command.ParseWrite(f.write)
-		if err != nil {
-			return engine.Usagef("knack trust --help", "--mcp-write: %w", err)
-		}
-		for i := range items {
-			if it := &items[i]; it.Programs && it.Refused == "" {
-				it.Write = dirs
-				if it.State == trust.Approved {
-					it.State = trust.New // approve it again, with the directories
-				}
-			}
-		}
-	}
-	var open []trust.Item
-	refused := 0
-	for _, it := range items {
-		switch {
-		case it.State == trust.Approved:
-		case it.Refused != "":
-			refused++
-		default:
-			open = append(open, it)
-		}
-	}
-	fmt.Fprintf(c.ErrOrStderr(), "knack: info: the project is %s\n", plain.Line(p.Root()))
+	fmt.Fprintf(c.ErrOrStderr(), "knack: info: the project is %s\n", plain.Line(report.Root))
 	out := bufio.NewWriter(c.OutOrStdout())
-	p.Write(out, items, rules)
-	if err := out.Flush(); err != nil {
+	report.Write(out)
+	if err := out.Flush(); err != nil || f.show {
 		return err
 	}
-	switch {
-	case f.show:
+	open := report.Open()
+	if refused := anyRefused(report); len(open) == 0 && !refused && report.Trusted {
 		return nil
-	case len(open) == 0 && refused == 0 && p.Trusted():
-		return nil
-	case len(open) == 0 && refused == 0:
-		fmt.Fprintln(c.OutOrStdout(), "Once you trust the folder, git and other programs follow its configuration.")
-		if !f.yes {
-			ok, err := confirm(c, "Trust the folder?", "knack trust --yes trusts the folder")
-			if err != nil {
-				return err
-			}
-			if !ok {
-				return &engine.Error{Err: errors.New("nothing was approved"), Exit: engine.ExitRefused}
-			}
-		}
-	case len(open) == 0:
-		return &engine.Error{Err: errors.New("the rest cannot be approved as it is"),
-			Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
-	case !f.yes:
-		ok, err := confirm(c, command.TrustQuestion(len(open)), "knack trust --yes approves what is shown")
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return &engine.Error{Err: errors.New("nothing was approved"), Exit: engine.ExitRefused}
-		}
-		if f.network == "" {
-			if err := askNetwork(c, open); err != nil {
-				return err
-			}
-		}
-		if f.write == "" {
-			if err := askWrite(c, open); err != nil {
-				return err
-			}
-		}
+	} else if err := f.ask(c, open, refused); err != nil {
+		return err
 	}
-	if err := p.Approve(open...); err != nil {
+	if err := report.Approve(open...); err != nil {
 		return err
 	}
 	if len(open) == 0 {
@@ -206,6 +114,65 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 		return nil
 	}
 	fmt.Fprintf(c.OutOrStdout(), "trusted: %d\n", len(open))
+	return nil
+}
+
+// choose sets what the flags say about the programs of items.
+func (f *trustFlags) choose(items []engine.TrustItem) error {
+	if f.network != "" {
+		network, err := mcp.ParseNetwork(f.network)
+		if err != nil {
+			return engine.Usagef("knack trust --help", "--mcp-network: %w", err)
+		}
+		command.SetNetwork(items, network)
+	}
+	if f.write != "" {
+		dirs, err := command.ParseWrite(f.write)
+		if err != nil {
+			return engine.Usagef("knack trust --help", "--mcp-write: %w", err)
+		}
+		command.SetWrite(items, dirs)
+	}
+	return nil
+}
+
+// anyRefused reports whether there is something that cannot be approved as it is.
+func anyRefused(r engine.TrustReport) bool {
+	return slices.ContainsFunc(r.Items, func(it engine.TrustItem) bool {
+		return it.Refused != "" && it.State != trust.Approved
+	})
+}
+
+// ask asks whether to approve the open items, or else the folder. nil: yes.
+func (f *trustFlags) ask(c *cobra.Command, open []engine.TrustItem, refused bool) error {
+	question, hint := command.TrustQuestion(len(open)), "knack trust --yes approves what is shown"
+	switch {
+	case len(open) > 0:
+	case refused:
+		return &engine.Error{Err: errors.New("the rest cannot be approved as it is"),
+			Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
+	default:
+		question, hint = "Trust the folder?", "knack trust --yes trusts the folder"
+		fmt.Fprintln(c.OutOrStdout(), "Once you trust the folder, git and other programs follow its configuration.")
+	}
+	if f.yes {
+		return nil
+	}
+	ok, err := confirm(c, question, hint)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &engine.Error{Err: errors.New("nothing was approved"), Exit: engine.ExitRefused}
+	}
+	if f.network == "" {
+		if err := askNetwork(c, open); err != nil {
+			return err
+		}
+	}
+	if f.write == "" {
+		return askWrite(c, open)
+	}
 	return nil
 }
 
@@ -228,7 +195,7 @@ func confirm(c *cobra.Command, question, hint string) (bool, error) {
 }
 
 // askNetwork asks which network access the programs of MCP servers among the items get.
-func askNetwork(c *cobra.Command, items []trust.Item) error {
+func askNetwork(c *cobra.Command, items []engine.TrustItem) error {
 	if !command.StartsPrograms(items) {
 		return nil
 	}
@@ -261,7 +228,7 @@ func askNetwork(c *cobra.Command, items []trust.Item) error {
 }
 
 // askWrite asks where the programs of MCP servers among the items may write, if their definitions name directories.
-func askWrite(c *cobra.Command, items []trust.Item) error {
+func askWrite(c *cobra.Command, items []engine.TrustItem) error {
 	wants := command.WriteWants(items)
 	if len(wants) == 0 {
 		return nil

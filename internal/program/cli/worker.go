@@ -87,7 +87,6 @@ of the batch, goes on with them.`,
 // workerRunCommand is the process of one run. Its worker starts it.
 func workerRunCommand() *cobra.Command {
 	var f runFlags
-	var content string // see checkTrust
 	c := &cobra.Command{
 		Use: "run", Hidden: true, Args: noArguments, Short: "Run one task for a worker, which speaks on standard input",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -105,7 +104,7 @@ func workerRunCommand() *cobra.Command {
 			return work.Run(ctx, c.InOrStdin(), c.OutOrStdout(), func(ctx context.Context, person engine.Person, id string) (
 				*engine.Session, error) {
 				if e == nil {
-					err := checkTrust(c, content)
+					err := checkTrust(c, f.trustContent)
 					if err != nil {
 						return nil, err
 					}
@@ -126,7 +125,7 @@ func workerRunCommand() *cobra.Command {
 		},
 	}
 	f.register(c)
-	c.Flags().StringVar(&content, "trust-content", "", "what --trust was given for")
+	c.Flags().StringVar(&f.trustContent, "trust-content", "", "what --trust was given for")
 	return c
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
-	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // An Output shows turns to the program or person that started Knack. Its methods may be called
@@ -341,10 +340,8 @@ func (o *Messages) Event(e engine.Event) {
 		o.firstToken = max(1, time.Since(o.requested).Milliseconds())
 	}
 	if x := e.Entry; x != nil && x.Result != nil && o.host {
-		var d coding.ChangeDetails
-		if (x.Result.Name == "edit" || x.Result.Name == "write") && json.Unmarshal(x.Result.Details, &d) == nil {
-			o.spent.Added, o.spent.Removed = o.spent.Added+d.Added, o.spent.Removed+d.Removed
-		}
+		d := x.Result.Change()
+		o.spent.Added, o.spent.Removed = o.spent.Added+d.Added, o.spent.Removed+d.Removed
 	}
 	if x := e.Entry; x != nil && x.User != nil && x.User.Steering && len(o.joined) > 0 {
 		o.joined = o.joined[1:]

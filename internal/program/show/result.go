@@ -1,7 +1,6 @@
 package show
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -34,19 +33,10 @@ const (
 // " (ctrl+o)".
 func ResultOf(r *session.Result, heading styled.Line, width int, how string) Result {
 	out := Result{Line: heading, Mark: styled.Good, Whole: r.Text()}
-	var details struct {
-		Diff    string `json:"diff"`
-		Added   int    `json:"added"`
-		Removed int    `json:"removed"`
-		Status  string `json:"status"` // ends the text, and is for the model
-		Bytes   *int64 `json:"bytes"`  // of a command's output
-		Log     string `json:"log"`    // of a sub-agent
-		Result  string `json:"result"` // its report
-	}
-	_ = json.Unmarshal(r.Details, &details) // other details have other forms
-	out.Agent = details.Log != "" && details.Result != ""
-	text := strings.TrimRight(strings.TrimSuffix(out.Whole, details.Status), "\n")
-	if details.Bytes != nil && *details.Bytes == 0 {
+	change, output, agent := r.Change(), r.Output(), r.SubAgent()
+	out.Agent = agent != nil
+	text := strings.TrimRight(strings.TrimSuffix(out.Whole, output.Status), "\n")
+	if output.Bytes != nil && *output.Bytes == 0 {
 		text = ""
 	}
 	switch {
@@ -63,15 +53,13 @@ func ResultOf(r *session.Result, heading styled.Line, width int, how string) Res
 		// What was tried leaves room for the reason in its row, after the mark.
 		tried := heading.Cut(max(width-len(indent)-styled.Width(why), min(width, headingCells)/2))
 		out.Line = append(append(styled.Line(nil), tried...), styled.Span{Text: why, Style: out.Mark})
-		if details.Status != "" || r.People == "" {
+		if output.Status != "" || r.People == "" {
 			out.Rows = Text(text, width, how)
 		}
 	case r.People != "":
-		if out.Agent {
-			var end session.Agent
-			_ = json.Unmarshal(r.Details, &end) // as above
-			n := strings.Count(strings.TrimSpace(end.Result), "\n") + 1
-			out.Line = AgentEnd(&end, width)
+		if agent != nil {
+			n := strings.Count(strings.TrimSpace(agent.Result), "\n") + 1
+			out.Line = AgentEnd(agent, width)
 			out.Rows = []styled.Line{styled.S(styled.Dim, fmt.Sprintf("%sreport of %s%s", indent, plain.Count(n, "line"),
 				how)).Cut(width)}
 			break
@@ -81,8 +69,8 @@ func ResultOf(r *session.Result, heading styled.Line, width int, how string) Res
 		if rest != "" {
 			out.Line = append(out.Line, styled.Span{Text: " " + rest})
 		}
-		if details.Added+details.Removed > 0 {
-			out.Line = append(append(out.Line, styled.Span{Text: "  "}), Counts(details.Added, details.Removed)...)
+		if change.Added+change.Removed > 0 {
+			out.Line = append(append(out.Line, styled.Span{Text: "  "}), Counts(change.Added, change.Removed)...)
 		}
 	default:
 		if strings.HasPrefix(r.Name, "mcp__") { // its arguments may be long; the record has them
@@ -90,9 +78,9 @@ func ResultOf(r *session.Result, heading styled.Line, width int, how string) Res
 		}
 		out.Rows = Text(text, width, how)
 	}
-	if !r.IsError && details.Diff != "" {
-		out.Rows = indented(Done.Rows(Diff(details.Diff, DiffName(details.Diff), max(width-len(indent), 1)), how))
-		out.Whole = details.Diff
+	if !r.IsError && change.Diff != "" {
+		out.Rows = indented(Done.Rows(Diff(change.Diff, DiffName(change.Diff), max(width-len(indent), 1)), how))
+		out.Whole = change.Diff
 	}
 	return out
 }

@@ -37,6 +37,12 @@ func TestResultOf(t *testing.T) {
 			`{"name":"general-purpose","task":"look","log":"x","reason":"limit","requests":2,"denials":1,` +
 				`"usage":{"m":{"output":9}},"cost":0.5,"result":"Found it."}`, false,
 			"look  limit  1 call refused · 9 tokens · $0.5000|  report of 1 line (key)"},
+		// What a server calls a member has no meaning: it cannot hide its text, show a change or pose as a sub-agent.
+		{"mcp__s__t", "all", "", `{"bytes":0,"status":"l"}`, false, "edit a.go|  all"},
+		{"mcp__s__t", "all", "", `{"diff":"--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-x\n+y\n","added":1}`, false,
+			"edit a.go|  all"},
+		{"mcp__s__t", "all", "", `{"name":"Explore","log":"x","reason":"done","result":"Found it."}`, false,
+			"edit a.go|  all"},
 		{"old", "failed somehow", "", "", true, "edit a.go  failed|  failed somehow"},
 	} {
 		r := session.Result{ToolResult: llm.ToolResult{Name: c.name, Parts: []llm.Part{llm.Text(c.text)}, IsError: c.failed},

@@ -18,6 +18,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/truncate"
 )
@@ -60,6 +61,9 @@ type BashDetails struct {
 	// Status ends the text for the model, and says in words how a command ended that failed.
 	Status string `json:"status,omitempty"`
 }
+
+// Form implements the method by which front ends know how to show the result.
+func (BashDetails) Form() session.Form { return session.FormOutput }
 
 // errTimeout is the cancellation cause of a command that exceeded its timeout.
 var errTimeout = errors.New("the command's timeout")

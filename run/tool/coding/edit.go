@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/charset"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding/internal/textedit"
 )
@@ -64,6 +65,9 @@ type ChangeDetails struct {
 	// was no file, or it was not text, or larger than 1 MiB.
 	Before *string `json:"-"`
 }
+
+// Form implements the method by which front ends know how to show the result.
+func (ChangeDetails) Form() session.Form { return session.FormChange }
 
 // maxBefore limits ChangeDetails.Before, in bytes.
 const maxBefore = 1 << 20

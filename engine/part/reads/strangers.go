@@ -1,4 +1,4 @@
-package engine
+package reads
 
 import (
 	"github.com/knack-agent/knack/confine/permission"

@@ -1,0 +1,26 @@
+// Package batch is the part with which a model has many tasks done side by side.
+package batch
+
+import (
+	"context"
+
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool/batch"
+)
+
+// Part is the tool Batch. k keeps and runs the batches; nil: the part is off. They run on this machine, so the part is
+// off, too, where the workspace is elsewhere.
+func Part(k batch.Keeper) engine.Part {
+	return engine.Part{Name: "batch",
+		Known: func() engine.PartTools { return engine.PartTools{Unlisted: batch.Tools(nil, "", nil)} },
+		Open: func(_ context.Context, c *engine.Conv) (*engine.Live, error) {
+			if _, local := c.Place().Workspace.(*workspace.Local); k == nil || !local {
+				return nil, nil
+			}
+			marks := func(prompt string) session.Seen { return c.Reads().Marks(prompt) }
+			tools := batch.Tools(k, c.Project().Dir(), marks)
+			return &engine.Live{Tools: func() engine.PartTools { return engine.PartTools{Unlisted: tools} }}, nil
+		}}
+}

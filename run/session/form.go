@@ -1,0 +1,67 @@
+package session
+
+import "encoding/json"
+
+// A Form says what the details of a result are for people, and so how a front end shows the result. The tool says it,
+// with a method Form of its details, and the log keeps it: members of details mean nothing by their names alone,
+// because servers, hooks and other programs choose theirs freely. The zero Form: the text of the result is shown.
+type Form string
+
+// The forms that results may have.
+const (
+	FormChange Form = "change" // of a file, see [Result.Change]
+	FormOutput Form = "output" // of a command, see [Result.Output]
+	FormAgent  Form = "agent"  // the end of a sub-agent, see [Result.SubAgent]
+)
+
+// A ShownChange is what people see of a change in a file.
+type ShownChange struct {
+	Diff    string `json:"diff"`  // unified; untrusted text
+	Added   int    `json:"added"` // lines
+	Removed int    `json:"removed"`
+}
+
+// ShownOutput is what people see of a command's output.
+type ShownOutput struct {
+	Bytes  *int64 `json:"bytes"`  // that the command wrote; nil: not known
+	Status string `json:"status"` // ends the text, and is for the model
+}
+
+// form returns the form of a result, also of one in a log from before forms were recorded.
+func (r *Result) form() Form {
+	if r.Form != "" || r.Original != nil {
+		return r.Form
+	}
+	switch r.Name {
+	case "edit", "write", "Edit", "Write":
+		return FormChange
+	case "bash", "Bash":
+		return FormOutput
+	case "Agent", "Task":
+		return FormAgent
+	}
+	return ""
+}
+
+// Change returns the change of a file that a result reports. The zero value: it reports none.
+func (r *Result) Change() (c ShownChange) { return detailsAs[ShownChange](r, FormChange) }
+
+// Output returns what is known about the output of a command. The zero value: the result is not of a command.
+func (r *Result) Output() (o ShownOutput) { return detailsAs[ShownOutput](r, FormOutput) }
+
+// SubAgent returns the sub-agent whose end a result reports; nil: it reports none.
+func (r *Result) SubAgent() *Agent {
+	if a := detailsAs[Agent](r, FormAgent); a.Log != "" && a.Result != "" {
+		return &a
+	}
+	return nil
+}
+
+// detailsAs decodes the details of a result with a form; those of another form, or with a mistake, are empty.
+func detailsAs[T any](r *Result, form Form) (v T) {
+	var zero T
+	if r.form() != form || json.Unmarshal(r.Details, &v) != nil {
+		return zero
+	}
+	return v
+}
