@@ -64,7 +64,8 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 		return nil, err
 	}
 	i.agent = d.Name
-	i.use(newScratch(e, i.box, t.session.log, name, tree.Dir, true))
+	i.scratch = t.session.scratch.forAgent(name, tree.Dir, i.box)
+	i.ws = i.scratch.local(i.ws)
 	if worktree.Uncommitted(ctx, environ, tree.Root) {
 		e.addNoticeOnce(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Path: d.Path,
 			Message: "the agent " + d.Name +
@@ -90,14 +91,6 @@ func (e *Engine) isolatedIn(ctx context.Context, p *Project, tree *worktree.Work
 	}
 	i.box, i.paths = box, p.localContext(i.ws.Dir(), git, box)
 	return i, nil
-}
-
-// use sets whose temporary files are used in the worktree.
-func (i *isolated) use(s *scratch) {
-	i.scratch = s
-	if s != nil && s.temp.Dir != "" {
-		i.ws = i.ws.WithTemp(&s.temp)
-	}
 }
 
 // text tells the agent where it works.

@@ -21,37 +21,57 @@ import (
 type scratch struct {
 	temp   workspace.Temp // Dir is "" if commands have no sandbox
 	output string         // made when it is needed
-	forget bool           // they are removed when the session ends
-
-	typed typedPaths
+	at     scratchPlace
+	typed  typedPaths
 }
 
 // scratchAge is how long the directories of a session stay after the last use. Sessions themselves are never removed.
 const scratchAge = 30 * 24 * time.Hour
 
-// newScratch makes the directories of the session with a log, which works in dir. An agent that works in a worktree has
-// its own temporary files: name is then the worktree's, else the ID of the session.
-func newScratch(e *Engine, box *sandbox.Sandbox, log *session.Log, name, dir string, forget bool) *scratch {
-	p := e.Project()
-	if name == "" || name != filepath.Base(name) || p.options.Env.StateDir() == "" {
+// A scratchPlace says where a session keeps its scratch.
+type scratchPlace struct {
+	env    Env
+	name   string // of the session, or of the worktree of an agent, which has temporary files of its own
+	output string // the directory for the results of the project; "": nothing can be stored
+	dir    string // where its tools work
+	box    *sandbox.Sandbox
+	paths  func() permission.PathContext
+	opened []string // what else commands see below /tmp
+	log    *session.Log
+	forget bool
+}
+
+// newScratch makes the directories of a session.
+func newScratch(at scratchPlace) *scratch {
+	if at.name == "" || at.name != filepath.Base(at.name) || at.output == "" {
 		return nil
 	}
-	s := &scratch{output: filepath.Join(p.outputDir(), name), forget: forget}
-	s.typed.log = log
-	removeUnused(p.outputDir())
-	if box == nil {
+	s := &scratch{at: at, output: filepath.Join(at.output, at.name)}
+	s.typed.log = at.log
+	removeUnused(at.output)
+	if at.box == nil {
 		return s
 	}
-	base := p.options.Env.StateFile("tmp")
+	base := at.env.StateFile("tmp")
 	removeUnused(base)
-	temp := filepath.Join(base, name)
+	temp := filepath.Join(base, at.name)
 	if os.MkdirAll(temp, 0o700) != nil {
 		return s
 	}
 	s.temp = workspace.Temp{Dir: realPath(temp),
-		Mounted: func() bool { return box.Report().Level == sandbox.Complete },
-		Machine: func(path string) bool { return e.seesBelowTemp(path, dir) || s.typed.name(path) }}
+		Mounted: func() bool { return at.box.Report().Level == sandbox.Complete },
+		Machine: func(path string) bool { return at.shows(path) || s.typed.name(path) }}
 	return s
+}
+
+// forAgent makes the directories of an agent that works in a worktree: results are those of the session.
+func (s *scratch) forAgent(name, dir string, box *sandbox.Sandbox) *scratch {
+	if s == nil {
+		return nil
+	}
+	at := s.at
+	at.name, at.dir, at.box, at.forget = name, dir, box, true
+	return newScratch(at)
 }
 
 // removeUnused removes the directories of sessions in base that nobody has used for a long time.
@@ -64,18 +84,18 @@ func removeUnused(base string) {
 	}
 }
 
-// workspace returns a workspace for which commands and tools have the session's directory as /tmp.
-func (s *scratch) workspace(ws workspace.Workspace) workspace.Workspace {
-	if local, ok := ws.(*workspace.Local); ok && s != nil && s.temp.Dir != "" {
-		return local.WithTemp(&s.temp)
+// local returns a workspace for which commands and tools have the session's directory as /tmp.
+func (s *scratch) local(ws *workspace.Local) *workspace.Local {
+	if s == nil || s.temp.Dir == "" {
+		return ws
 	}
-	return ws
+	return ws.WithTemp(&s.temp)
 }
 
-// outputDir returns where results that are too long are kept.
-func (s *scratch) outputDir(p *Project) string {
+// outputDir returns where results that are too long are kept; "": the session has no directory for them.
+func (s *scratch) outputDir() string {
 	if s == nil {
-		return p.outputDir()
+		return ""
 	}
 	return s.output
 }
@@ -95,7 +115,7 @@ func (s *scratch) paths(to *permission.PathContext) {
 func (s *scratch) close() {
 	switch {
 	case s == nil:
-	case s.forget:
+	case s.at.forget:
 		os.RemoveAll(s.output)
 		if s.temp.Dir != "" {
 			os.RemoveAll(s.temp.Dir)
@@ -110,13 +130,11 @@ func (s *scratch) close() {
 	}
 }
 
-// seesBelowTemp reports whether commands see the machine's file at a path below /tmp, because the workspace, or what
-// the user's settings open, is there.
-func (e *Engine) seesBelowTemp(path, dir string) bool {
-	p := e.Project()
-	set := &p.config.Settings.Sandbox
-	dirs := slices.Concat([]string{dir, p.dir, p.home}, p.Roots(), p.options.Env.OwnDirs(), set.AllowWrite, set.AllowRead,
-		p.sourceOptions.Skills, p.sourceOptions.AddDirs, filepath.SplitList(p.options.Env.Get("PATH")))
+// shows reports whether commands see the machine's file at a path below /tmp, because the workspace, or what the user's
+// settings open, is there.
+func (at *scratchPlace) shows(path string) bool {
+	p := at.paths()
+	dirs := slices.Concat([]string{at.dir, p.Dir, p.Home}, p.Roots, p.Own, at.opened)
 	return slices.ContainsFunc(dirs, func(dir string) bool {
 		return filepath.IsAbs(dir) && (subpath.Contains(dir, path) || subpath.Contains(realPath(dir), path))
 	})

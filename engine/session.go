@@ -140,11 +140,14 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		return nil, err
 	}
 	p := e.Project()
-	scratch := newScratch(e, e.box, log, log.ID(), ws.Dir(), o.Forget)
-	if _, local := ws.(*workspace.Local); !local {
-		scratch = nil
+	var scratch *scratch
+	if local, ok := ws.(*workspace.Local); ok {
+		set := &p.config.Settings.Sandbox
+		scratch = newScratch(scratchPlace{env: p.options.Env, name: log.ID(), output: p.outputDir(), dir: ws.Dir(), box: e.box,
+			paths: e.PathContext, log: log, forget: o.Forget, opened: slices.Concat(set.AllowWrite, set.AllowRead,
+				p.sourceOptions.Skills, p.sourceOptions.AddDirs, filepath.SplitList(p.options.Env.Get("PATH")))})
+		ws = scratch.local(local)
 	}
-	ws = scratch.workspace(ws)
 	given := o
 	lead, err := leading(p, &o)
 	if err != nil {
@@ -224,7 +227,7 @@ func (s *Session) setTools(p *Project) {
 	s.coding = coding.Options{
 		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
 		Files:     coding.FileOptions{Model: s.modelInfo},
-		TempDir:   s.scratch.outputDir(p),
+		TempDir:   cmp.Or(s.scratch.outputDir(), p.outputDir()),
 		Connected: s.parts.reached,
 	}
 	if s.person != nil {

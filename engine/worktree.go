@@ -168,7 +168,7 @@ func (l *place) follow(ctx context.Context) {
 		in, err = s.engine.isolatedIn(ctx, p, tree)
 	}
 	if err == nil {
-		in.use(s.scratch)
+		in.scratch, in.ws = s.scratch, s.scratch.local(in.ws)
 		l.set(in)
 		return
 	}
@@ -251,7 +251,7 @@ func (l *place) enter(ctx context.Context, name string) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	in.use(s.scratch)
+	in.scratch, in.ws = s.scratch, s.scratch.local(in.ws)
 	text := fmt.Sprintf("You work in the git worktree %s now, on the branch %s, which begins at the last commit. "+
 		"Relative paths and commands start there. Do not change files outside it. %s {\"action\": \"keep\" or \"remove\"} "+
 		"leads back to %s.",
