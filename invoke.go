@@ -78,6 +78,7 @@ type Invocation struct {
 type Activation struct {
 	Skill     *Skill // as in the bytes that were used, which may be newer than the Catalog
 	Args      string
+	By        Caller
 	Notice    string   // one line for people
 	Asked     string   // the name PREFIX:NAME that was requested, see Catalog.Unprefixed; "": the skill's own
 	Prompt    string   // the complete text for the model
@@ -131,7 +132,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	if err != nil {
 		return nil, err
 	}
-	a := &Activation{Skill: s, Args: in.Args, Accepted: in.Accepted}
+	a := &Activation{Skill: s, Args: in.Args, By: in.By, Accepted: in.Accepted}
 	if asked := calledName(in); c.Borrowed(asked) {
 		a.Asked = asked
 		a.problem(Problem{Code: CodePluginMissing, Severity: Info, Path: s.Path, Message: a.borrowed()})

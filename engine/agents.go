@@ -10,7 +10,6 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
-	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/mcp"
@@ -19,26 +18,26 @@ import (
 	"github.com/knack-agent/knack/run/tool/coding"
 )
 
-// newAgentFunc returns the function that makes the sub-agents of an agent, which works in ws (nil: where the session
-// works then), or in the worktree at, if that is not nil. The agent's calls also pass through the gate parent.
-func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isolated) func(context.Context,
+// newAgentFunc returns the function that makes the sub-agents of an agent, which works at a place; the zero Place
+// is where the session works then. The agent's calls also pass through the gate parent.
+func (t *Turn) newAgentFunc(parent *gate.Gate, at Place) func(context.Context,
 	*agent.Definition) (*agent.Agent,
 	*session.Log, error) {
 	s, p := t.session, t.project
 	return func(ctx context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
-		ws, parent, at := ws, parent, at
-		if ws == nil {
-			if ws, at = s.ws, s.place.now(); at != nil {
-				ws, parent = at.ws, parent.Replace(gateOptions(s, p, at))
+		parent, at := parent, at
+		if at.Workspace == nil {
+			if at = s.place.now(); at.Worktree != "" {
+				parent = parent.Replace(gateOptions(s, p, at))
 			}
 		}
 		var tree *isolated
 		if d.Isolated {
 			var err error
-			if tree, err = t.isolate(ctx, d, ws); err != nil {
+			if tree, err = t.isolate(ctx, d, at.Workspace); err != nil {
 				return nil, nil, err
 			}
-			ws, parent, at = tree.ws, parent.Replace(gateOptions(s, p, tree)), tree
+			parent, at = parent.Replace(gateOptions(s, p, tree.Place)), tree.Place
 		}
 		log, err := p.agentLog(s.log, s.Recorded())
 		if err != nil {
@@ -54,7 +53,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 		a := *t.agent
 		_, documents := s.systemText()
 		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: documents, Date: time.Now(),
-			Dir: ws.Dir()}
+			Dir: at.Workspace.Dir()}
 		if tree != nil {
 			prompt.Append = append(prompt.Append, tree.text())
 		}
@@ -62,7 +61,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 			prompt.Index = s.Catalog().Listing(t.View()).Text
 		}
 		a.System = prompt.String()
-		files := s.parts.wrap(coding.Tools(ws, o), s.placeOf(at))
+		files := s.parts.wrap(coding.Tools(at.Workspace, o), at)
 		a.Tools = slices.Concat(files, s.shared, t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
@@ -72,11 +71,11 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 		a.Notice = func(state session.State) *session.Note {
 			return s.parts.note(Asking{Mode: g.Mode(), Sub: true}, state)
 		}
-		a.Skills.File = agent.FilesIn(ws, files, a.Policy.Gate)
+		a.Skills.File = agent.FilesIn(at.Workspace, files, a.Policy.Gate)
 		if a.Skills.Shell != nil {
-			a.Skills.Shell = agent.ShellIn(ws, a.Policy.Gate, s.coding)
+			a.Skills.Shell = agent.ShellIn(at.Workspace, a.Policy.Gate, s.coding)
 		}
-		a.Roster.New = t.newAgentFunc(g, ws, at)
+		a.Roster.New = t.newAgentFunc(g, at)
 		a.Ended = nil
 		if tree != nil {
 			a.Ended = tree.end
@@ -220,7 +219,7 @@ func (p *Project) modeOf(m permission.Mode, d *agent.Definition) permission.Mode
 	case d.Loosens():
 		return d.Mode
 	}
-	return gate.Stricter(m, d.Mode)
+	return permission.Stricter(m, d.Mode)
 }
 
 // agentLog creates the log of a sub-agent, in a folder next to the log of the conversation.

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/run/agent"
-	"github.com/knack-agent/knack/run/gate"
 )
 
 // agentDoors are the attacks through definitions of agents.
@@ -37,7 +37,7 @@ func agentDoors() []attack {
 		defs, _ := s.agents()
 		run := &Project{config: s.settings()}
 		for _, d := range defs {
-			if m := run.modeOf(s.mode, &d); m != s.mode && gate.Stricter(s.mode, m) == s.mode {
+			if m := run.modeOf(s.mode, &d); m != s.mode && permission.Stricter(s.mode, m) == s.mode {
 				return string(m)
 			}
 		}

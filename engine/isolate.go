@@ -12,7 +12,6 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
-	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -20,24 +19,14 @@ import (
 	"github.com/knack-agent/knack/run/gate"
 )
 
-// An isolated is the git worktree in which one sub-agent or a session works.
+// An isolated is the git worktree in which one sub-agent works.
 type isolated struct {
-	engine *Engine
-	agent  string // "": the session itself
+	Place
+	agent  string
 	tree   *worktree.Worktree
-	ws     *workspace.Local
-	box    *sandbox.Sandbox // nil: none
-	paths  permission.PathContext
+	notice func(knack.Problem)
 
-	scratch *scratch // of the agent, or of the session that works here
-}
-
-// placeOf is the place of a worktree; nil: that where the session began.
-func (s *Session) placeOf(i *isolated) Place {
-	if i == nil {
-		return s.home()
-	}
-	return Place{Workspace: i.ws, Sandbox: i.box, Worktree: i.tree.Dir, Paths: func() permission.PathContext { return i.paths }}
+	scratch *scratch
 }
 
 // isolate makes a worktree for an agent, with a sandbox of its own: the directory beside, in which the agent that
@@ -59,13 +48,12 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 	if err != nil {
 		return nil, fmt.Errorf("isolation: worktree: %w", err)
 	}
-	i, err := e.isolatedIn(ctx, p, tree)
-	if err != nil {
+	i := &isolated{agent: d.Name, tree: tree, notice: e.addNotice}
+	if i.Place, err = e.openWorktree(ctx, p, tree); err != nil {
 		return nil, err
 	}
-	i.agent = d.Name
-	i.scratch = t.session.scratch.forAgent(name, tree.Dir, i.box)
-	i.ws = i.scratch.local(i.ws)
+	i.scratch = t.session.scratch.forAgent(name, tree.Dir, i.Sandbox)
+	i.Place = i.scratch.in(i.Place)
 	if worktree.Uncommitted(ctx, environ, tree.Root) {
 		e.addNoticeOnce(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Path: d.Path,
 			Message: "the agent " + d.Name +
@@ -74,59 +62,53 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 	return i, nil
 }
 
-// isolatedIn opens a worktree for an agent or a session. On an error the worktree is removed if nothing changed in it.
-func (e *Engine) isolatedIn(ctx context.Context, p *Project, tree *worktree.Worktree) (*isolated, error) {
-	i := &isolated{engine: e, tree: tree}
-	var err error
-	i.ws, err = workspace.NewLocal(tree.Dir)
-	if err != nil {
+// openWorktree opens a worktree for an agent or a session. On an error the worktree is removed if nothing changed in it.
+func (e *Engine) openWorktree(ctx context.Context, p *Project, tree *worktree.Worktree) (Place, error) {
+	fail := func(err error) (Place, error) {
 		_, closed := tree.Close(ctx)
-		return nil, errors.Join(err, closed)
+		return Place{}, errors.Join(err, closed)
 	}
-	i.ws.Environ = p.options.Env.Environ()
-	git, box, err := e.confine(i.ws, p)
+	ws, err := workspace.NewLocal(tree.Dir)
 	if err != nil {
-		i.end(ctx)
-		return nil, err
+		return fail(err)
 	}
-	i.box, i.paths = box, p.localContext(i.ws.Dir(), git, box)
-	return i, nil
+	ws.Environ = p.options.Env.Environ()
+	git, box, err := e.confine(ws, p)
+	if err != nil {
+		return fail(errors.Join(err, ws.Close()))
+	}
+	paths := p.localContext(ws.Dir(), git, box)
+	return Place{Workspace: ws, Sandbox: box, Worktree: tree.Dir,
+		Paths: func() permission.PathContext { return paths }}, nil
 }
 
 // text tells the agent where it works.
 func (i *isolated) text() string {
 	return fmt.Sprintf("You work in a git worktree of your own, %s, on the branch %s, which begins at the last commit. "+
-		"Changes that are not committed are not in it. Do not change files outside it.", i.ws.Dir(), i.tree.Branch)
+		"Changes that are not committed are not in it. Do not change files outside it.", i.Worktree, i.tree.Branch)
 }
 
-// gateOptions returns what the settings and the host say about permissions where a session works, or in a worktree at.
-func gateOptions(s *Session, p *Project, at *isolated) gate.Options {
+// gateOptions returns what the settings and the host say about permissions in a place.
+func gateOptions(s *Session, p *Project, at Place) gate.Options {
 	o, host := s.engine.gateOptions(p), s.Host()
 	o.Rules.Deny = slices.Concat(o.Rules.Deny, host.Rules.Deny)
 	o.Rules.Ask = slices.Concat(o.Rules.Ask, host.Rules.Ask)
-	s.scratch.paths(&o.Paths)
-	if at != nil {
-		return at.gateOptions(p, o)
+	if at.Worktree == "" {
+		s.scratch.paths(&o.Paths)
+		return o
 	}
-	return o
-}
-
-// gateOptions returns options for the worktree: rules for paths of the project hold
-// for the same paths in the worktree. Those that ask and deny go on holding for the project.
-func (i *isolated) gateOptions(p *Project, o gate.Options) gate.Options {
+	// Rules for paths of the project hold for the same paths in the worktree. Those that ask and deny go on holding for the
+	// project.
 	moved := func(rules []permission.Rule) (all []permission.Rule) {
 		for _, r := range rules {
 			if below, ok := subpath.Rel(p.root, r.Base); ok && r.Base != "" {
-				r.Base = filepath.Join(i.tree.Dir, below)
+				r.Base = filepath.Join(at.Worktree, below)
 			}
 			all = append(all, r)
 		}
 		return all
 	}
-	output := o.Paths.Output
-	o.Paths = i.paths
-	i.scratch.paths(&o.Paths)
-	o.Paths.Output = output
+	o.Paths = at.Paths()
 	o.Rules = permission.Rules{Allow: moved(o.Rules.Allow), Ask: slices.Concat(o.Rules.Ask, moved(o.Rules.Ask)),
 		Deny: slices.Concat(o.Rules.Deny, moved(o.Rules.Deny))}
 	return o
@@ -135,25 +117,12 @@ func (i *isolated) gateOptions(p *Project, o gate.Options) gate.Options {
 // end removes the worktree if nothing changed in it. Otherwise it returns where the agent's work is, for the agent that
 // started it, and tells the user.
 func (i *isolated) end(ctx context.Context) string {
-	err := i.ws.Close() // ends what its commands left running
-	if i.agent != "" {
-		i.scratch.close()
-	}
+	err := i.Workspace.Close() // ends what its commands left running
+	i.scratch.close()
 	kept, closed := i.tree.Close(ctx)
-	err = errors.Join(err, closed)
-	text := ""
-	switch {
-	case err != nil:
-		text = fmt.Sprintf("the worktree %s stays: %v", i.tree.Dir, err)
-	case kept != "":
-		text = fmt.Sprintf("the worktree %s, branch %s, has %s", i.tree.Dir, i.tree.Branch, kept)
-	}
+	text := i.tree.Left(kept, errors.Join(err, closed))
 	if text != "" {
-		who := "agent " + i.agent + ": "
-		if i.agent == "" {
-			who = ""
-		}
-		i.engine.addNotice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Message: who + text})
+		i.notice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Message: "agent " + i.agent + ": " + text})
 	}
 	return text
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/run/agent"
-	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
@@ -101,7 +101,7 @@ func follow(ctx context.Context, s *Session, d *agent.Definition) error {
 	}
 	s.lead = d
 	if d.Mode != "" {
-		s.gate.SetMode(gate.Stricter(s.gate.Mode(), d.Mode))
+		s.gate.SetMode(permission.Stricter(s.gate.Mode(), d.Mode))
 	}
 	if len(d.Skills) > 0 {
 		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn, Path: d.Path,

@@ -63,7 +63,10 @@ func (m *Models) List(ctx context.Context, provider string, refresh bool) (all [
 // ask asks a provider for the names of its models.
 func (m *Models) ask(ctx context.Context, table models.Table, p models.Provider) ([]string, error) {
 	e, format := table.Endpoint(p, "", m.getenv)
-	var err error
+	err := m.providerRefused(p, e)
+	if err != nil {
+		return nil, err
+	}
 	if e.Client, err = m.client(m.proxy(p, e.BaseURL)); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/models"
 )
 
 // errModelRefused is what the error is of a model that the settings do not let anybody use.
@@ -21,6 +22,15 @@ func (m *Models) refused(id string, byDefault bool) error {
 	}
 	return &Error{Err: fmt.Errorf("%w: %w", errModelRefused, err),
 		Hint: "knack --model NAME, with a model that is allowed", Exit: ExitUsage}
+}
+
+// providerRefused returns the error for a provider that the settings do not let anybody use at an address.
+func (m *Models) providerRefused(p models.Provider, e llm.Endpoint) error {
+	if err := m.Limits.Provider(p.Name, e.BaseURL == p.Base && !p.Configured); err != nil {
+		return &Error{Err: fmt.Errorf("%w: %w", errModelRefused, err), Hint: "knack --model NAME, with a provider that is allowed",
+			Exit: ExitUsage}
+	}
+	return nil
 }
 
 // instead returns the first model of availableModels that can be used in place of a default that is refused; why is the

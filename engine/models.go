@@ -160,6 +160,9 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 		return nil, err
 	}
 	e, format := table.Endpoint(p, model, m.getenv)
+	if err := m.providerRefused(p, e); err != nil {
+		return nil, err
+	}
 	e.Client, err = m.client(m.proxy(p, e.BaseURL))
 	if err != nil {
 		return nil, err

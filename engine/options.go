@@ -37,6 +37,9 @@ type Options struct {
 	// managed settings, but only rules that deny or ask and permissions.disableBypassPermissionsMode are used. Other
 	// settings that would restrict are an error.
 	Policy []string
+	// Above are limits of the sessions in whose commands the program runs ([workspace.FindAbove]): nothing else can be
+	// allowed, whatever else the Options and the settings say. One that cannot be read is an error.
+	Above []string
 
 	// MCPConfig defines MCP servers: files, or JSON. With StrictMCP only these and the administrator's are
 	// used.

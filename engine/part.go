@@ -13,11 +13,13 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // A Part is a feature of conversations that a program may leave out, such as undo or plan mode: a value in
@@ -61,6 +63,9 @@ type Live struct {
 	Wrap func(tool.Set, Place) tool.Set
 	// Prompt returns what is at the end of the system prompt. It is called when the session begins, and by Reload.
 	Prompt func() string
+	// Follow is called when the log may be at another entry than before: when the session begins, after Tools, and before
+	// each turn.
+	Follow func(context.Context)
 	// Begin is called before each turn with what the user typed; an error ends the turn.
 	Begin func(ctx context.Context, prompt string) error
 	// Note returns what the model must know before a request, given the state of its log; nil: nothing new. Several parts
@@ -144,7 +149,7 @@ func (c *Conv) Options() SessionOptions { return c.session.options }
 func (c *Conv) Host() Host { return c.session.Host() }
 
 // Place returns the place where the session began to work.
-func (c *Conv) Place() Place { return c.session.home() }
+func (c *Conv) Place() Place { return c.session.place.home }
 
 // Recorded reports whether the session is written to disk.
 func (c *Conv) Recorded() bool { return c.session.Recorded() }
@@ -187,7 +192,28 @@ func (c *Conv) CallServer(ctx context.Context, name string, input any) (tool.Res
 }
 
 // Here returns the place where the session works now.
-func (c *Conv) Here() Place { return c.session.placeOf(c.session.place.now()) }
+func (c *Conv) Here() Place { return c.session.place.now() }
+
+// OpenWorktree opens a git worktree, with a sandbox of its own: commands in it only read the directory where the session
+// began. On an error the worktree is removed if nothing changed in it.
+func (c *Conv) OpenWorktree(ctx context.Context, tree *worktree.Worktree) (Place, error) {
+	at, err := c.session.engine.openWorktree(ctx, c.Project(), tree)
+	return c.session.scratch.in(at), err
+}
+
+// Move lets the session's tools work in a worktree from now on; the zero Place is where the session began. A call that
+// was decided on before fails.
+func (c *Conv) Move(to Place) {
+	s := c.session
+	var tools tool.Set
+	if to.Worktree != "" {
+		tools = s.parts.wrap(coding.Tools(to.Workspace, s.coding), to)
+	}
+	if running := s.place.set(to, tools); running != nil {
+		running.Move(s.gate.Replace(gateOptions(s, s.engine.Project(), s.place.now())))
+	}
+	s.changed()
+}
 
 // Reads returns what the conversation has read. It must not be called by Part.Open.
 func (c *Conv) Reads() Reads {
@@ -215,15 +241,6 @@ func (c *Conv) Changed() { c.session.changed() }
 
 // Before returns the Value of the part in the session that this one replaces, as after /new; nil: there is none.
 func (c *Conv) Before() any { return c.before }
-
-// home is the place where the session began to work.
-func (s *Session) home() Place {
-	return Place{Workspace: s.ws, Sandbox: s.engine.box, Paths: func() permission.PathContext {
-		paths := s.engine.PathContext()
-		s.scratch.paths(&paths)
-		return paths
-	}}
-}
 
 // Part returns what the part of this name offers in the session, its Live.Value; nil: there is no such part, or it is
 // off.
@@ -330,6 +347,14 @@ func (all liveParts) wrap(tools tool.Set, in Place) tool.Set {
 		}
 	}
 	return tools
+}
+
+func (all liveParts) follow(ctx context.Context) {
+	for _, p := range all {
+		if p.Follow != nil {
+			p.Follow(ctx)
+		}
+	}
 }
 
 func (all liveParts) begin(ctx context.Context, prompt string) error {

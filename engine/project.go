@@ -124,9 +124,18 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		}
 		p.addedTrust = append(p.addedTrust, added)
 	}
+	var above []permission.Limits
+	for _, text := range o.Above {
+		l, err := permission.ParseLimits(text)
+		if err != nil {
+			return nil, Usagef("run knack outside of the command", "a command of another session runs this, and what that "+
+				"session allows is not known: %w", err)
+		}
+		above = append(above, l)
+	}
 	settings := config.Options{
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
-		Tools: func() []string { return p.known().names() }, Policy: o.Policy, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
+		Tools: func() []string { return p.known().names() }, Policy: o.Policy, Above: above, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(), PiHome: env.piDir(),
 		Home: p.home,
 	}

@@ -140,7 +140,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 	t.agent.Tools = t.tools()
 	s.memory.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
 	s.place.begin(t.gate)
-	s.place.follow(ctx)
+	s.parts.follow(ctx)
 	if err := s.parts.begin(ctx, cmp.Or(in.Command, in.Text)); err != nil {
 		yield(Event{}, err)
 		return false

@@ -71,7 +71,11 @@ func (s *scratch) forAgent(name, dir string, box *sandbox.Sandbox) *scratch {
 	}
 	at := s.at
 	at.name, at.dir, at.box, at.forget = name, dir, box, true
-	return newScratch(at)
+	own := newScratch(at)
+	if own != nil {
+		own.output = s.output
+	}
+	return own
 }
 
 // removeUnused removes the directories of sessions in base that nobody has used for a long time.
@@ -84,12 +88,22 @@ func removeUnused(base string) {
 	}
 }
 
-// local returns a workspace for which commands and tools have the session's directory as /tmp.
-func (s *scratch) local(ws *workspace.Local) *workspace.Local {
-	if s == nil || s.temp.Dir == "" {
-		return ws
+// in returns a place in which commands and tools have the session's directory as /tmp.
+func (s *scratch) in(at Place) Place {
+	if s == nil {
+		return at
 	}
-	return ws.WithTemp(&s.temp)
+	if local, ok := at.Workspace.(*workspace.Local); ok && s.temp.Dir != "" {
+		at.Workspace = local.WithTemp(&s.temp)
+	}
+	if of := at.Paths; of != nil {
+		at.Paths = func() permission.PathContext {
+			paths := of()
+			s.paths(&paths)
+			return paths
+		}
+	}
+	return at
 }
 
 // outputDir returns where results that are too long are kept; "": the session has no directory for them.
@@ -116,7 +130,9 @@ func (s *scratch) close() {
 	switch {
 	case s == nil:
 	case s.at.forget:
-		os.RemoveAll(s.output)
+		if filepath.Base(s.output) == s.at.name {
+			os.RemoveAll(s.output)
+		}
 		if s.temp.Dir != "" {
 			os.RemoveAll(s.temp.Dir)
 		}

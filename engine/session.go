@@ -140,13 +140,14 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		return nil, err
 	}
 	p := e.Project()
+	home := Place{Workspace: ws, Sandbox: e.box, Paths: e.PathContext}
 	var scratch *scratch
-	if local, ok := ws.(*workspace.Local); ok {
+	if _, local := ws.(*workspace.Local); local {
 		set := &p.config.Settings.Sandbox
 		scratch = newScratch(scratchPlace{env: p.options.Env, name: log.ID(), output: p.outputDir(), dir: ws.Dir(), box: e.box,
 			paths: e.PathContext, log: log, forget: o.Forget, opened: slices.Concat(set.AllowWrite, set.AllowRead,
 				p.sourceOptions.Skills, p.sourceOptions.AddDirs, filepath.SplitList(p.options.Env.Get("PATH")))})
-		ws = scratch.local(local)
+		home = scratch.in(home)
 	}
 	given := o
 	lead, err := leading(p, &o)
@@ -154,12 +155,12 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		return nil, err
 	}
 	s := &Session{
-		engine: e, given: given, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: ws, scratch: scratch,
-		person: person, background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(),
+		engine: e, given: given, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: home.Workspace,
+		scratch: scratch, person: person, background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(),
 		statusChanged: make(chan struct{}),
 	}
 	s.background.Changed = s.changed
-	s.place.session, s.place.decided = s, map[string]*isolated{}
+	s.place.home = home
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
 		chosen: func(set tool.Set) tool.Set {
 			return slices.DeleteFunc(chosenTools(e.Project(), o.Tools, s.files, set), e.Project().withholds)
@@ -194,7 +195,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	s.problems = append(s.problems, s.parts.problems()...)
 	s.setTools(p)
 	s.setSystem(p)
-	s.place.follow(ctx)
+	s.parts.follow(ctx)
 	if !p.options.Bare {
 		if s.hooks, err = newHookRunner(s, p); err != nil {
 			return nil, errors.Join(err, s.jobs.release())
@@ -235,7 +236,7 @@ func (s *Session) setTools(p *Project) {
 	}
 	own := s.parts.tools()
 	s.shared = own.Shared
-	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.home())), s.shared, own.Listed)
+	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.place.home)), s.shared, own.Listed)
 	base := p.known().defaults
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
@@ -255,9 +256,6 @@ func (s *Session) setTools(p *Project) {
 	s.active = chosen
 	if s.options.Tools == "" {
 		s.unlisted = own.Unlisted
-		if s.engine.git != nil {
-			s.unlisted = append(s.unlisted, worktreeTools(&s.place)...)
-		}
 	}
 	s.active = slices.DeleteFunc(slices.Clone(chosen), func(t tool.Tool) bool {
 		if !p.withholds(t) {
@@ -561,6 +559,9 @@ func (s *Session) SetTyped(ctx context.Context, to session.Setting) error {
 		if m == permission.Bypass && s.engine.Project().config.Settings.Permissions.DisableBypass == "disable" {
 			return errors.New("bypassPermissions is disabled by the settings")
 		}
+		if most := s.engine.Project().config.Most(); permission.Stricter(m, most) != m {
+			return fmt.Errorf("a command of another session runs this, and the permission mode of that session is %s", most)
+		}
 		to.Mode = m
 	}
 	if _, err := s.log.Append(session.Entry{Type: session.TypeSetting, Setting: &to}); err != nil {
@@ -611,7 +612,6 @@ func (s *Session) Close() error {
 	s.mu.Unlock()
 	s.background.Close() // a failure to write its log is already reported
 	s.endHooks()
-	s.place.close(context.Background())
 	if s.Recorded() {
 		NoteUsage(s.engine.Project().options.Env, s.log.After(s.firstNew))
 	}

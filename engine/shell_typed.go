@@ -56,7 +56,7 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 // typedGate makes the Gate for what the user typed.
 func (t *Turn) typedGate(approver gate.Approver) (*gate.Gate, error) {
 	p := t.project
-	o := gateOptions(t.session, p, nil)
+	o := gateOptions(t.session, p, t.session.place.home)
 	o.Approver, o.Audit = approver, gateAudit(t.session, p, t.session.log)
 	return gate.New(o)
 }

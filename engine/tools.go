@@ -31,8 +31,7 @@ func KnownTools(parts ...Part) tool.Set {
 
 // coreTools are those of KnownTools that no part has.
 var coreTools = sync.OnceValue(func() tool.Set {
-	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}),
-		agent.Tools(), mcp.KnownTools(), worktreeTools(nil))
+	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), agent.Tools(), mcp.KnownTools())
 })
 
 // known is what is known of the tools of a program without a session.

@@ -40,7 +40,7 @@ type Turn struct {
 func (s *Session) Now() *Turn {
 	p := s.engine.Project()
 	t := &Turn{session: s, project: p, host: s.Host()}
-	t.gate = s.gate.Replace(s.place.options(p))
+	t.gate = s.gate.Replace(gateOptions(s, p, s.place.now()))
 	if s.hooks != nil {
 		_, local := s.ws.(*workspace.Local)
 		t.hooks = &hookSet{project: p, skills: s.engine.Catalog, pinned: &s.engine.pinned, dir: s.ws.Dir(),
@@ -117,7 +117,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		},
 		Policy: agent.Policy{Gate: t.gate.With, Review: t.review, Verify: p.verify, Admit: t.admit},
 		Roster: agent.Roster{
-			Agents: slices.Concat(t.host.Agents, p.agents), New: t.newAgentFunc(t.gate, nil, nil), Background: s.background,
+			Agents: slices.Concat(t.host.Agents, p.agents), New: t.newAgentFunc(t.gate, Place{}), Background: s.background,
 			Interrupted: func(id string) (*session.Log, error) {
 				return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
 			},
@@ -238,6 +238,8 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 func (e *Engine) gateOptions(p *Project) gate.Options {
 	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p),
 		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools), OnlyManaged: p.config.OnlyManagedRules(),
+		Most: p.config.Most(), Nested: permission.Limits{Sandbox: cmp.Or(p.config.Settings.Sandbox.Mode, "auto"),
+			Policy: p.options.Policy},
 		Denied: func() []permission.Rule { return e.Project().config.Rules.Deny }}
 }
 

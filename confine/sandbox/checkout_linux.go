@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -23,7 +22,6 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
-	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 // A git command that writes protected files asks before it starts. One that a script or an alias runs is found out only
@@ -198,135 +196,6 @@ func (r *run) stoppedIn(c *checkout) (names []string) {
 		}
 	}
 	return names
-}
-
-// putBack undoes what git left half done in a work tree, if it did, and returns a note about it.
-func (r *run) putBack(c *checkout) string {
-	named, appeared := r.stoppedIn(c), r.newProtected(c)
-	if !c.changed() && !c.stashed() && len(named) == 0 && len(appeared) == 0 {
-		return ""
-	}
-	saved, err := os.CreateTemp(c.dir, "knack-index-")
-	if err != nil {
-		return ""
-	}
-	defer os.Remove(saved.Name())
-	_, err = io.Copy(saved, io.NewSectionReader(c.index, 0, 1<<30))
-	if saved.Close() != nil || err != nil {
-		return ""
-	}
-	// Git compares what it finds in an index only with files that are older than the index.
-	if info, err := c.index.Stat(); err != nil || os.Chtimes(saved.Name(), info.ModTime(), info.ModTime()) != nil {
-		return ""
-	}
-	entries := []string{"ls-files", "--stage", "-z"}
-	out := r.gits(c, gitCall{saved.Name(), entries}, gitCall{"", entries})
-	if out[0] == nil || out[1] == nil {
-		return ""
-	}
-	before, after := indexOf(out[0]), indexOf(out[1])
-	taken := r.takenBack(c)
-	stops := len(named)+len(appeared)+len(taken.stopped) > 0
-	var changed []string
-	for name := range allKeys(before, after) {
-		if before[name] != after[name] {
-			changed = append(changed, name)
-			stops = stops || r.stops(c, name)
-		}
-	}
-	if !stops && len(changed) > 0 {
-		return "" // the usual case: git may write all of them
-	}
-	differ := differing("diff-files")
-	out = r.gits(c, gitCall{"", differ}, gitCall{saved.Name(), differ},
-		gitCall{"", differing("diff-index", "--cached", "HEAD")},
-		gitCall{"", []string{"rev-parse", "-q", "--verify", "HEAD^{commit}"}})
-	if out[0] == nil || out[1] == nil || out[2] == nil {
-		return ""
-	}
-	dirty, dirtyBefore, staged, undone := namesIn(out[0]), namesIn(out[1]), namesIn(out[2]), out[3]
-	head, _ := c.readHead()
-	updates := head != c.head || c.applied() // git has updated the work tree, not only the index
-	infos := map[string]os.FileInfo{}
-	intact := map[string]bool{} // what the index says, and written since the command began
-	uncertain := map[string]string{}
-	for _, name := range changed {
-		info, err := c.lstat(name, before[name])
-		same := !dirty[name]
-		entry := strings.Fields(after[name]) // mode, object, stage
-		// It is hidden from git here, so it looks changed.
-		if permission.KeyFile(filepath.Base(name)) && before[name] == "" && len(entry) > 1 {
-			same = c.objectOf(name, len(entry[1])) == entry[1]
-		}
-		infos[name], intact[name] = info, after[name] != "" && same && err == nil && c.wrote(info)
-		if intact[name] && staged[name] {
-			uncertain[name] = entry[1]
-		}
-	}
-	committed := r.committed(c, uncertain)
-	var remove []writtenFile
-	var stopped, restore []string
-	for _, name := range changed {
-		clean := intact[name] && (!staged[name] || committed[name]) // the file is what git wrote
-		switch {
-		case r.stops(c, name):
-			hidden := permission.KeyFile(filepath.Base(name))
-			if clean || before[name] != "" && infos[name] != nil && (hidden || !dirtyBefore[name]) {
-				stopped = append(stopped, name)
-			}
-			updates = updates || clean && before[name] == ""
-			if after[name] == "" && infos[name] != nil && r.denies(filepath.Join(c.top, name)) {
-				// The next commit would record as removed what git could not add again.
-				stopped, updates = append(stopped, name), true
-			}
-		case clean:
-			updates = true
-		}
-		switch {
-		case clean && before[name] == "":
-			remove = append(remove, foundAt(name, infos[name]))
-		case before[name] != "" && (clean || infos[name] == nil):
-			restore = append(restore, name)
-		}
-	}
-	// Git that stops half-way leaves the index as it was, with files in the work tree that are not in it. A script may
-	// have committed the others since.
-	if maps.Equal(before, after) || len(named) > 0 || len(appeared) > 0 {
-		files, tracked := r.written(c, dirty, appeared, stops)
-		remove, restore = append(remove, files...), append(restore, tracked...)
-		for _, f := range files {
-			tracked = append(tracked, f.name)
-		}
-		for _, name := range tracked {
-			if updates = true; r.stops(c, name) {
-				stopped = append(stopped, name)
-			}
-		}
-		restore = slices.DeleteFunc(restore, func(name string) bool { return before[name] == "" })
-		if updates = updates || len(restore) > 0; len(stopped) == 0 {
-			stopped = named
-		}
-	}
-	if stopped = append(stopped, taken.stopped...); len(stopped) == 0 || !updates && len(taken.stopped) == 0 {
-		return ""
-	}
-	slices.Sort(stopped)
-	stopped = slices.Compact(stopped)
-	err = r.restore(c, saved.Name(), head, remove, restore, taken)
-	if err != nil {
-		return fmt.Sprintf("%s: git could not write protected files (%s), and its other changes could not be undone: %v",
-			c.top, plain.List(stopped, 8), err)
-	}
-	for _, name := range stopped {
-		denied := permission.DeniedFiles(r.view.denied)
-		if rule := denied.Covers(filepath.Join(c.top, name), false); rule != "" {
-			return fmt.Sprintf("%s: git would have written or recorded files that the rule %s denies (%s). HEAD, the index and "+
-				"the files are back as they were%s", c.top, rule, plain.List(stopped, 8), r.lost(c, string(undone)))
-		}
-	}
-	return fmt.Sprintf("%s: git would have written protected files (%s). HEAD, the index and the files are back as they "+
-		"were%s. Run the git command by itself: it asks for exactly these files, unless the rules for them allow it: %s",
-		c.top, plain.List(stopped, 8), r.lost(c, string(undone)), editRule(filepath.Join(c.top, stopped[0])))
 }
 
 // lost says where a commit is that was undone and that no branch has: changes that the user had not committed may be

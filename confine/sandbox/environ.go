@@ -35,7 +35,7 @@ var passed = []string{
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "NIX_SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
 	"PIP_CERT", "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE",
 	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
-	"KNACK_COMMAND", // identifies a command's processes to the workspace
+	"KNACK_COMMAND", "KNACK_LIMITS", // identify a command's processes to the workspace, and limit runs below it
 }
 
 var passedPrefixes = []string{"LC_*", "CGO_*", "PYENV_*"}

@@ -188,6 +188,13 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	}
 	p := &process{mark: fmt.Sprintf("%s.%d;", l.mark, l.count.Add(1))}
 	cmd.Env = slices.Concat(l.env(), c.Env, []string{mark + "=" + os.Getenv(mark) + p.mark})
+	if c.Allow.Nested != nil {
+		limits := c.Allow.Nested()
+		if len(limits) > maxLine/2 {
+			limits = "too long" // so that nothing starts below the command, which the system would refuse otherwise
+		}
+		cmd.Env = append(cmd.Env, nestedVar+"="+limits)
+	}
 	ended := func(*Exit) {}
 	if c.AsUser != nil {
 		cmd.Env = c.AsUser(cmd.Env)

@@ -131,6 +131,9 @@ type Allowance struct {
 	// Denied, if not nil, is called when the command starts and returns the files that rules keep from it, whatever is
 	// permitted. If it fails, the command is refused.
 	Denied func() (DeniedFiles, error)
+	// Nested, if not nil, is called when the command starts and returns what binds runs of this program that the command
+	// starts: see [FindAbove].
+	Nested func() string
 }
 
 // DeniedFiles are files and directories that a command must not use. The paths exist, are absolute and lead through no
@@ -143,6 +146,10 @@ type DeniedFiles struct {
 
 // Union returns an Allowance of everything that a or b permits.
 func (a Allowance) Union(b Allowance) Allowance {
+	nested := a.Nested
+	if nested == nil {
+		nested = b.Nested
+	}
 	return Allowance{
 		Write: slices.Concat(a.Write, b.Write),
 		Read:  slices.Concat(a.Read, b.Read),
@@ -150,6 +157,7 @@ func (a Allowance) Union(b Allowance) Allowance {
 
 		Replace: slices.Concat(a.Replace, b.Replace),
 		Denied:  bothDenied(a.Denied, b.Denied),
+		Nested:  nested,
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/schedule"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/engine/part/web"
+	"github.com/knack-agent/knack/engine/part/worktree"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -29,6 +30,7 @@ func All() []engine.Part {
 		web.Part(),
 		browser.Part(),
 		memory.Part(),
+		worktree.Part(),
 		schedule.Part(nil),
 		batch.Part(nil),
 	}

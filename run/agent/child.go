@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/tool"
@@ -45,7 +46,7 @@ func (r *subAgents) restricted(d *Definition) *Definition {
 		return d
 	}
 	own, limit := *d, &r.Roster.Agents[i]
-	own.Mode = gate.Stricter(limit.Mode, own.Mode)
+	own.Mode = permission.Stricter(limit.Mode, own.Mode)
 	own.within = limit.Tools
 	return &own
 }

@@ -66,6 +66,7 @@ func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, o co
 		}
 		permit, err := gate(sc).Ask(ctx, tool.Proposal{
 			ID: tool.InlineCall, Name: "bash", Label: "inline command of " + a.Skill.Name, Input: input,
+			Inline: inlineOf(a),
 			Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 				return []permission.Subject{{Kind: kind, Text: judged, Extra: extra}}, nil
 			},
@@ -91,6 +92,18 @@ func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, o co
 		}
 		return text, nil
 	}
+}
+
+// inlineOf returns what hooks are told about an inline command of a skill.
+func inlineOf(a *knack.Activation) *tool.Inline {
+	in := tool.Inline{Skill: a.Skill.Name, Source: string(a.Skill.Origin.Kind), By: "claude"}
+	if a.By == knack.ByUser {
+		in.By = "user"
+	}
+	if a.Skill.Shell == "powershell" {
+		in.Shell = "PowerShell"
+	}
+	return &in
 }
 
 // inlineCommand returns the command that runs a line in the shell that its skill declares, and the

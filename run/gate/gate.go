@@ -54,7 +54,11 @@ type Options struct {
 	Keeper   Keeper          // nil: "always" is not offered
 	// OnlyManaged means that skills grant nothing, apart from those with SkillFacts.Vouched.
 	OnlyManaged bool
-	Agent       string // the sub-agent that makes the calls; "": the session itself
+	// Most limits the mode, whatever is set: to it or a stricter one. "": it is not limited.
+	Most permission.Mode
+	// Nested are those limits of runs that commands start which the Gate does not know: all but Mode and Rules.
+	Nested permission.Limits
+	Agent  string // the sub-agent that makes the calls; "": the session itself
 
 	// Audit is called with every decision, one at a time, before the call runs; nil: decisions are not recorded. It
 	// must not call the Gate.
@@ -187,7 +191,7 @@ func New(options Options) (*Gate, error) {
 func (g *Gate) Uncounted() []string { return slices.Clone(g.uncounted) }
 
 // Mode returns the current mode.
-func (g *Gate) Mode() permission.Mode { return g.mode() }
+func (g *Gate) Mode() permission.Mode { return permission.Stricter(g.mode(), g.opt.Most) }
 
 // SetMode changes the mode of the session, and thereby that of its sub-agents.
 func (g *Gate) SetMode(m permission.Mode) {
@@ -207,18 +211,18 @@ func (g *Gate) ForAgent(agent string, derive func(permission.Mode) permission.Mo
 		child.opt.Audit = audit
 	}
 	if derive != nil {
-		child.mode = func() permission.Mode { return derive(g.mode()) }
+		child.mode = func() permission.Mode { return derive(g.Mode()) }
 	}
 	return &child
 }
 
-// Replace returns a Gate with the Rules, Paths, Ceiling, Denied and OnlyManaged of with. All else is that of g, also the
+// Replace returns a Gate with the Rules, Paths, Ceiling, Denied, OnlyManaged, Most and Nested of with. All else is that of g, also the
 // mode and the answers, which both Gates share.
 func (g *Gate) Replace(with Options) *Gate {
 	next := *g
 	next.moved = new(atomic.Pointer[Gate])
 	next.opt.Rules, next.opt.Paths, next.opt.Ceiling, next.opt.Denied = with.Rules, with.Paths, with.Ceiling, with.Denied
-	next.opt.OnlyManaged = with.OnlyManaged
+	next.opt.OnlyManaged, next.opt.Most, next.opt.Nested = with.OnlyManaged, with.Most, with.Nested
 	return &next
 }
 
@@ -232,16 +236,6 @@ func (g *Gate) current() *Gate {
 		return to
 	}
 	return g
-}
-
-// Stricter returns the mode that allows less; "" counts as the least strict.
-func Stricter(a, b permission.Mode) permission.Mode {
-	order := []permission.Mode{"", permission.Bypass, permission.AcceptEdits, permission.Default, permission.DontAsk,
-		permission.Plan}
-	if slices.Index(order, b) > slices.Index(order, a) {
-		return b
-	}
-	return a
 }
 
 // SessionRules returns the allow rules made by answers of this session.
@@ -289,7 +283,7 @@ func (g *Gate) With(in Scopes) tool.Gate {
 			return permit, err
 		}
 		permit.Allow = a.sandboxAllowance(permit.Subjects)
-		permit.Allow.Denied = a.denied()
+		permit.Allow.Denied, permit.Allow.Nested = a.denied(), a.nested
 		permit.Closed, permit.Output = g.closed(scopes, p), g.opt.Paths.Output
 		a.record.Permit = &permit
 		if p.Tool != nil {
@@ -310,6 +304,22 @@ func (a *approval) denied() func() (workspace.DeniedFiles, error) {
 		d, err := from.fixed.DeniedFiles(context.Background(), from.place)
 		return workspace.DeniedFiles(d), err
 	}
+}
+
+// nested returns the limits of runs that the commands of a call start: see [permission.Limits]. Grants of skills and
+// answers that are bound to content are not among them.
+func (a *approval) nested() string {
+	from, l := a.newGrounds(a.scopes, nil), a.opt.Nested
+	rules := from.fixed
+	for _, answer := range from.answers {
+		if answer.line == "" && len(answer.files) == 0 {
+			rules.Allow = append(slices.Clip(rules.Allow), answer.rule)
+		}
+	}
+	l.Mode = a.Mode()
+	l.Rules.Allow, l.Rules.Ask = from.place.Anywhere(rules.Allow, false), from.place.Anywhere(rules.Ask, true)
+	l.Rules.Deny = from.place.Anywhere(rules.Deny, true)
+	return l.String()
 }
 
 // closed returns the func Closed of [tool.Input] for a call.
@@ -446,7 +456,11 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 // preToolUse runs the PreToolUse hooks and keeps their vote and their replacement of the input.
 func (a *approval) preToolUse(ctx context.Context) error {
 	if a.call.ID == tool.InlineCall {
-		out := a.in.Hooks.Fire(ctx, a.hookInput(hook.PreSkillShellCommand))
+		in := a.hookInput(hook.PreSkillShellCommand)
+		if i := a.call.Inline; i != nil {
+			in.Tool, in.Command, in.From, in.By = cmp.Or(i.Shell, in.Tool), i.Skill, i.Source, i.By
+		}
+		out := a.in.Hooks.Fire(ctx, in)
 		if out.Input != nil && out.Reason == "" {
 			out.Reason = "a PreSkillShellCommand hook wants another command, which is not done for the text of a skill"
 		}

@@ -100,9 +100,14 @@ func TestPreSkillShellCommand(t *testing.T) {
 		for _, id := range []string{tool.InlineCall, "call"} {
 			seen := 0
 			in := hooked(nil, nil)
-			in.Hooks.Hooks = hookedTo(hook.PreSkillShellCommand, func(hook.Input) hook.Outcome { seen++; return test.out })
+			in.Hooks.Hooks = hookedTo(hook.PreSkillShellCommand, func(i hook.Input) hook.Outcome {
+				if seen++; i.Command != "s" || i.From != "user" || i.By != "claude" || i.Tool != "PowerShell" {
+					t.Errorf("%+v", i)
+				}
+				return test.out
+			})
 			p := command("make")
-			p.ID = id
+			p.ID, p.Inline = id, &tool.Inline{Skill: "s", Source: "user", Shell: "PowerShell", By: "claude"}
 			g := newGate(t, gate.Options{Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make)")}})
 			_, err := g.With(in).Ask(t.Context(), p)
 			inline := id == tool.InlineCall
@@ -687,7 +692,7 @@ func TestForAgent(t *testing.T) {
 	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Fatal(err)
 	}
-	child := g.ForAgent("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.AcceptEdits) },
+	child := g.ForAgent("x", func(m permission.Mode) permission.Mode { return permission.Stricter(m, permission.AcceptEdits) },
 		nil)
 	if child.Mode() != permission.Default {
 		t.Errorf("the agent's mode is %s", child.Mode())
@@ -700,7 +705,7 @@ func TestForAgent(t *testing.T) {
 	if audited != 1 {
 		t.Errorf("an agent's own audit got %d records", audited)
 	}
-	if m := gate.Stricter(permission.Default, permission.Plan); m != permission.Plan {
+	if m := permission.Stricter(permission.Default, permission.Plan); m != permission.Plan {
 		t.Errorf("got %s", m)
 	}
 }
@@ -1026,7 +1031,7 @@ func TestModeOfAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := g.ForAgent("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.DontAsk) }, nil)
+	child := g.ForAgent("x", func(m permission.Mode) permission.Mode { return permission.Stricter(m, permission.DontAsk) }, nil)
 	grandchild := child.ForAgent("y", nil, nil)
 	next := g.Replace(gate.Options{})
 	for _, c := range []struct{ set, child permission.Mode }{

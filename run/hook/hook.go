@@ -328,9 +328,9 @@ type Input struct {
 
 	Prompt    string `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as the user typed it
 	Expansion string `json:"expansion_type,omitempty"` // UserPromptExpansion
-	Command   string `json:"command_name,omitempty"`   // UserPromptExpansion
+	Command   string `json:"command_name,omitempty"`   // UserPromptExpansion, PreSkillShellCommand: the skill
 	Arguments string `json:"command_args,omitempty"`   // UserPromptExpansion
-	From      string `json:"command_source,omitempty"` // UserPromptExpansion: kind of the command or the skill's source
+	From      string `json:"command_source,omitempty"` // the same: kind of the command or the skill's source
 	Source    Source `json:"source,omitempty"`         // SessionStart, ConfigChange
 	Model     string `json:"model,omitempty"`          // SessionStart
 	Active    *bool  `json:"stop_hook_active,omitempty"`
@@ -349,7 +349,7 @@ type Input struct {
 	Loaded     string  `json:"load_reason,omitempty"`         // InstructionsLoaded
 	Skill      string  `json:"skill_name,omitempty"`          // SkillActivated, SkillReleased
 	SkillArgs  string  `json:"skill_args,omitempty"`          // SkillActivated
-	By         string  `json:"invoked_by,omitempty"`          // SkillActivated: user, model, fork, agent
+	By         string  `json:"invoked_by,omitempty"`          // SkillActivated: user, model, fork, agent; PreSkillShellCommand: user, claude
 }
 
 // A BatchCall is one call of a PostToolBatch.

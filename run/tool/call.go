@@ -51,9 +51,19 @@ type Proposal struct {
 	Label string          // for the user; "": Name
 	Input json.RawMessage // checked against the tool's schema
 	Tool  *Tool           // nil: no tool of that name exists
+	// Inline describes an inline command; nil: it is the call of a tool.
+	Inline *Inline
 	// Subjects returns what the call would do with an input, which hooks or the user may
 	// have changed. nil means the tool's name with no text.
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
+}
+
+// An Inline is what hooks are told about an inline command of a skill.
+type Inline struct {
+	Skill  string
+	Source string // of the skill
+	Shell  string // PowerShell; "": that of the tool
+	By     string // user or claude: who called the skill
 }
 
 // A Permit describes what may run: this input, with these effects and no others.

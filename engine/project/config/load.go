@@ -63,6 +63,8 @@ type Options struct {
 	// those of Claude Code's settings that Knack holds; other keys that would restrict are an error, because an
 	// unreadable policy must not be treated as no policy.
 	Policy []string
+	// Above are the limits of the sessions in whose commands this program runs, see [permission.Limits].
+	Above []permission.Limits
 
 	// Tools returns the names of all tools that rules may mention; nil: none are known. It is called
 	// only if there are rules, because making the tools takes time.
@@ -89,6 +91,7 @@ type Config struct {
 	held   []held
 	hidden []string // see Hidden
 	opened []string
+	most   permission.Mode // see Most
 }
 
 // A Position is the place that a value comes from.
@@ -320,7 +323,11 @@ func (l *loader) managed() error {
 
 // policies reads Options.Policy.
 func (l *loader) policies() error {
-	for _, text := range l.Policy {
+	policies := slices.Clone(l.Policy)
+	for _, above := range l.Above {
+		policies = append(policies, above.Policy...)
+	}
+	for _, text := range policies {
 		from, whole := l.read(layer{origin: permission.Managed, base: l.Dir, policy: true}, "--managed-settings",
 			[]byte(text))
 		if !whole {

@@ -53,6 +53,21 @@ func (m ModelLimits) Check(id string, byDefault bool) error {
 	return nil
 }
 
+// Provider returns an error if a provider may not be used: each list of allowedProviders must have its name. own means
+// that requests go to the provider's own host, the only one that a name in a list stands for.
+func (m ModelLimits) Provider(name string, own bool) error {
+	for _, h := range m.held {
+		if h.name != "allowedProviders" || own && slices.ContainsFunc(h.val.items, func(n *node) bool { return n.text == name }) {
+			continue
+		}
+		if !own {
+			name += " at a host of somebody else"
+		}
+		return fmt.Errorf("%s:%d: allowedProviders does not contain %s", h.Path, h.Line, name)
+	}
+	return nil
+}
+
 // Listed returns the entries of availableModels, in order: what may take the place of a default that is not allowed.
 func (m ModelLimits) Listed() (names []string) {
 	for _, h := range m.held {

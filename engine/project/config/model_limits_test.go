@@ -46,6 +46,20 @@ func TestModelLimits(t *testing.T) {
 			t.Errorf("%+v: %v", test, err)
 		}
 	}
+	for _, test := range []struct {
+		list, name string
+		own, ok    bool
+	}{
+		{`["anthropic"]`, "anthropic", true, true}, {`["anthropic"]`, "anthropic", false, false},
+		{`["anthropic", "customEndpoint"]`, "anthropic", false, false}, {`["bedrock"]`, "anthropic", true, false},
+		{`["openai"]`, "openai", true, true}, {`[]`, "anthropic", true, false},
+	} {
+		c := load(t, map[string]string{managedFile: `{"allowedProviders": ` + test.list + `}`,
+			userFile: `{"allowedProviders": []}`}) // read only from managed settings
+		if err := c.ModelLimits().Provider(test.name, test.own); (err == nil) != test.ok {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
 	c := load(t, map[string]string{managedFile: `{"maxEffortLevel": "high"}`, userFile: `{"maxEffortLevel": "low",
 		"modelSettings": {"claude-opus-5": {"maxEffortLevel": "max"}, "sonnet": {"maxEffortLevel": "medium"}}}`})
 	for id, want := range map[string]string{"anthropic/claude-opus-5": "high", "anthropic/claude-sonnet-5": "medium",

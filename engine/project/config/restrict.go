@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -46,14 +47,63 @@ func (l *loader) restrict() error {
 			}
 		}
 	}
-	return l.keepSandbox()
+	return errors.Join(l.keepSandbox(), l.keepAbove())
 }
 
-// OnlyManagedRules reports whether only an administrator's rules allow calls. What a person answers to a question
+// keepAbove applies the limits of the sessions in whose commands this program runs. It refuses a command line that goes
+// beyond their mode or turns the sandbox off.
+func (l *loader) keepAbove() error {
+	c := l.result
+	set := &c.Settings
+	own := len(c.Rules.Allow)
+	for i, above := range l.Above {
+		c.most = permission.Stricter(c.most, above.Mode)
+		c.Rules.Ask = append(c.Rules.Ask, above.Rules.Ask...)
+		c.Rules.Deny = append(c.Rules.Deny, above.Rules.Deny...)
+		if i == 0 {
+			c.Rules.Allow = slices.Clone(above.Rules.Allow)
+		}
+		c.Rules.Allow = slices.DeleteFunc(c.Rules.Allow, func(r permission.Rule) bool {
+			return !slices.Contains(above.Rules.Allow, r)
+		})
+		if above.Sandbox != "off" && set.Sandbox.Mode == "off" {
+			if c.fromFlag("sandbox.mode") {
+				return errors.New("a command of another session runs this, and the sandbox of that session is on: it cannot be " +
+					"turned off here")
+			}
+			set.Sandbox.Mode = above.Sandbox
+		}
+	}
+	if len(c.Rules.Allow) < own && c.fromFlag("permissions.allow") {
+		l.problem(knack.Problem{Code: codeIgnored, Severity: knack.Warn, Path: "command line", Message: "a command of another " +
+			"session runs this: of the rules that allow, only those of that session count"})
+	}
+	mode := set.Permissions.DefaultMode
+	if c.most == "" || mode == "" || permission.Stricter(mode, c.most) == mode {
+		return nil
+	}
+	if c.fromFlag("permissions.defaultMode") {
+		return fmt.Errorf("a command of another session runs this, and the permission mode of that session is %s: %s is not "+
+			"possible here", c.most, mode)
+	}
+	set.Permissions.DefaultMode = c.most
+	return nil
+}
+
+// fromFlag reports whether the value of a setting comes from the command line.
+func (c *Config) fromFlag(key string) bool {
+	from := c.from[key]
+	return len(from) > 0 && from[0].Origin == permission.Flag
+}
+
+// Most returns the permission mode beyond which nothing may go; "": any mode is possible.
+func (c *Config) Most() permission.Mode { return c.most }
+
+// OnlyManagedRules reports whether only an administrator's rules, or those of the session above, allow calls. What a person answers to a question
 // counts, for the conversation.
 func (c *Config) OnlyManagedRules() bool {
 	_, ok := c.HeldBy("allowManagedPermissionRulesOnly")
-	return ok
+	return ok || c.most != ""
 }
 
 // managedItems returns those items of a merged list that an administrator wrote.

@@ -270,3 +270,58 @@ func TestSkillShell(t *testing.T) {
 		t.Error("inline commands of skills run")
 	}
 }
+
+// What a session allows bounds the runs below its commands, whatever their own settings and flags say.
+func TestAbove(t *testing.T) {
+	rule := func(text string) permission.Rule {
+		r, err := permission.ParseRule(text, permission.User)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	a, b := rule("Bash(a)"), rule("Bash(b)")
+	above := permission.Limits{Mode: permission.AcceptEdits, Sandbox: "auto", Rules: permission.Rules{
+		Allow: []permission.Rule{a, b}, Deny: []permission.Rule{rule("Read(//k)")}}}
+	forged := permission.Limits{Mode: permission.Bypass, Sandbox: "off",
+		Rules: permission.Rules{Allow: []permission.Rule{b, rule("Bash")}}}
+	for _, test := range []struct {
+		flags map[string]any
+		mode  permission.Mode
+		fails bool
+	}{
+		{},
+		{flags: map[string]any{"permissions.defaultMode": "plan"}, mode: permission.Plan},
+		{flags: map[string]any{"permissions.defaultMode": "acceptEdits"}, mode: permission.AcceptEdits},
+		{flags: map[string]any{"permissions.defaultMode": "bypassPermissions"}, fails: true},
+		{flags: map[string]any{"sandbox.mode": "off"}, fails: true},
+		{flags: map[string]any{"sandbox.mode": "require", "permissions.allow": []string{"Write", "Bash(a)"},
+			"permissions.deny": []string{"Bash(b)"}}},
+	} {
+		dir := t.TempDir()
+		user := `{"permissions": {"defaultMode": "bypassPermissions", "allow": ["Read", "Bash(b)"]}, "sandbox": {"mode": "off"}}`
+		if err := os.WriteFile(filepath.Join(dir, "settings.json"), []byte(user), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(Options{ConfigHome: dir, Dir: dir, Flags: test.flags, Above: []permission.Limits{above, forged}})
+		if test.fails {
+			if err == nil || !strings.Contains(err.Error(), "a command of another session runs this") {
+				t.Errorf("%v: %v", test.flags, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.mode == "" {
+			test.mode = permission.AcceptEdits
+		}
+		if c.Settings.Permissions.DefaultMode != test.mode || c.Most() != permission.AcceptEdits ||
+			c.Settings.Sandbox.Mode == "off" || !c.OnlyManagedRules() {
+			t.Errorf("%v: %+v", test.flags, c.Settings)
+		}
+		if len(c.Rules.Allow) != 1 || c.Rules.Allow[0] != b || !slices.Contains(c.Rules.Deny, rule("Read(//k)")) {
+			t.Errorf("%v: %v", test.flags, c.Rules)
+		}
+	}
+}

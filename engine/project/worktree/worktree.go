@@ -254,6 +254,17 @@ func (w *Worktree) Close(ctx context.Context) (kept string, err error) {
 	return "", w.remove(ctx, true)
 }
 
+// Left says where the work in a worktree is, for results of [Worktree.Close]; "": there is none.
+func (w *Worktree) Left(kept string, err error) string {
+	switch {
+	case err != nil:
+		return fmt.Sprintf("the worktree %s stays: %v", w.Dir, err)
+	case kept != "":
+		return fmt.Sprintf("the worktree %s, branch %s, has %s", w.Dir, w.Branch, kept)
+	}
+	return ""
+}
+
 // remove removes the worktree, and its branch if that is set.
 func (w *Worktree) remove(ctx context.Context, branch bool) error {
 	if _, err := run(ctx, w.environ, w.Root, "worktree", "remove", w.Dir); err != nil {

@@ -305,7 +305,7 @@ func (f *batchFlags) run(c *cobra.Command, args []string) error {
 	for i := range items {
 		items[i].Task = markedTask(items[i].Task)
 	}
-	if b.Args, err = boundTrust(ctx, b.Args, ""); err != nil {
+	if b.Args, err = boundArgs(ctx, b.Args, ""); err != nil {
 		return err
 	}
 	q, err := batchQueue(ctx, f.jobs)

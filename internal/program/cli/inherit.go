@@ -28,9 +28,13 @@ func trustHere(ctx context.Context) (engine.TrustReport, error) {
 	return r, errors.Join(err, r.Unread)
 }
 
-// boundTrust adds to the arguments of runs what --trust is given for, if they have it: what it was given for in this
-// run, which checkTrust has compared; "": what is there now.
-func boundTrust(ctx context.Context, args []string, given string) ([]string, error) {
+// boundArgs adds to the arguments of later runs what binds them: the limits of the session in whose command this runs,
+// also if it fails, and what --trust is given for, if they have it: what it was given for in this run, which checkTrust
+// has compared; "": what is there now.
+func boundArgs(ctx context.Context, args []string, given string) ([]string, error) {
+	for _, text := range workspace.FindAbove().Limits {
+		args = append(args, "--above="+text)
+	}
 	if !slices.Contains(args, "--trust=true") {
 		return args, nil
 	}
@@ -39,7 +43,7 @@ func boundTrust(ctx context.Context, args []string, given string) ([]string, err
 	}
 	r, err := trustHere(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("what --trust is for cannot be read: %w", err)
+		return args, fmt.Errorf("what --trust is for cannot be read: %w", err)
 	}
 	return append(args, "--trust-content="+r.Content()), nil
 }
@@ -57,6 +61,9 @@ func checkTrust(c *cobra.Command, content string) error {
 		"try: knack trust, or start the batch or add the schedule again")
 	return c.Flags().Set("trust", "false")
 }
+
+// hiddenAbove reports whether a command has removed what it knew of its session.
+func hiddenAbove() bool { return workspace.FindAbove().Hidden }
 
 // markedTask returns a task with what a session may have read whose command runs this program, if one does.
 func markedTask(t batch.Task) batch.Task {

@@ -59,7 +59,7 @@ in the permission mode dontAsk, unless --permission-mode says something else.
 			if s.Args, s.Task.Mode, err = runArguments(c.Flags()); err != nil {
 				return err
 			}
-			if s.Args, err = boundTrust(c.Context(), s.Args, ""); err != nil {
+			if s.Args, err = boundArgs(c.Context(), s.Args, ""); err != nil {
 				return err
 			}
 			if s.Dir, err = os.Getwd(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -66,7 +67,7 @@ func (f *projectFlags) options() engine.Options {
 		NoSkills: f.noSkills, Trust: f.trust, Window: f.window,
 		MCPConfig: f.mcp, StrictMCP: f.strict,
 		Version: version(), BuiltIn: []agent.Definition{guide()}, Commands: command.All(line.Hotkeys),
-		Parts: parts(nil),
+		Parts: parts(nil), Above: workspace.FindAbove().Limits,
 	}
 }
 

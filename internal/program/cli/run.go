@@ -27,8 +27,9 @@ type runFlags struct {
 	agents       string
 	templates    []string
 	printing     bool
-	ofWorker     bool   // the task of a worker, which says what another session has read
-	trustContent string // what --trust was given for where this run was planned, see checkTrust; "": this run was not
+	ofWorker     bool     // the task of a worker, which says what another session has read
+	trustContent string   // what --trust was given for where this run was planned, see checkTrust; "": this run was not
+	above        []string // with ofWorker: see boundArgs
 	outputFormat string
 	inputFormat  string
 	partial      bool
@@ -169,9 +170,18 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		return nil, engine.Usagef("--background wait or stop", "--background %s: unknown value", f.background)
 	}
 	o := f.options()
-	args, err := boundTrust(ctx, inheritedFlags(c.Flags()), f.trustContent)
+	if !f.ofWorker && hiddenAbove() {
+		return nil, engine.Usagef("run it without env -i, env -u and exec", "a command of another session runs this, and what "+
+			"that session allows is not known: the command has removed it from the environment")
+	}
+	o.Above = append(o.Above, f.above...)
+	args := inheritedFlags(c.Flags())
+	for _, text := range f.above {
+		args = append(args, "--above="+text)
+	}
+	args, err := boundArgs(ctx, args, f.trustContent)
 	if err != nil { // a batch of this conversation would trust what nobody has seen
-		args = slices.DeleteFunc(inheritedFlags(c.Flags()), func(a string) bool { return a == "--trust=true" })
+		args = slices.DeleteFunc(args, func(a string) bool { return a == "--trust=true" })
 	}
 	o.Parts = parts(args)
 	if err := f.checkHost(); err != nil {

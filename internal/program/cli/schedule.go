@@ -102,7 +102,7 @@ as 'every 10m', 'every weekday at 9:30', 'at 14:00', 'at 2030-01-31 9:00', 'in 2
 			if s.Args, s.Task.Mode, err = runArguments(c.Flags()); err != nil {
 				return err
 			}
-			if s.Args, err = boundTrust(c.Context(), s.Args, ""); err != nil {
+			if s.Args, err = boundArgs(c.Context(), s.Args, ""); err != nil {
 				return err
 			}
 			return addSchedule(c, s)

@@ -1,4 +1,5 @@
-package engine
+// Package worktree is the part with which a session works in a git worktree and leaves it.
+package worktree
 
 import (
 	"context"
@@ -13,12 +14,11 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
-	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // Names of the tools with which a session works in a worktree, and leaves it. Other agents have them too.
@@ -34,104 +34,44 @@ var (
 	exitWorktreeSchema []byte
 )
 
-// A place is where the tools of a session work: its workspace, or a git worktree that the model entered.
-type place struct {
-	session *Session
-
-	mu      sync.Mutex
-	in      *isolated            // nil: the workspace
-	tools   tool.Set             // of in
-	running *gate.Gate           // of the turn that runs or ran last; nil: there was none
-	decided map[string]*isolated // where a call was decided on in this turn, by its tool and input
+// Part is EnterWorktree and ExitWorktree. It is off where the workspace is not on this machine.
+func Part() engine.Part {
+	return engine.Part{Name: "worktree", Open: open,
+		Known: func() engine.PartTools { return engine.PartTools{Unlisted: (*trees)(nil).tools()} }}
 }
 
-// now returns the worktree, or nil.
-func (l *place) now() *isolated {
+func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
+	if _, local := c.Place().Workspace.(*workspace.Local); !local {
+		return nil, nil
+	}
+	l := &trees{conv: c}
+	return &engine.Live{Follow: l.follow, Close: l.close,
+		Tools: func() engine.PartTools { return engine.PartTools{Unlisted: l.tools()} }}, nil
+}
+
+// trees are the worktrees that a session enters, one after another.
+type trees struct {
+	conv *engine.Conv
+
+	mu sync.Mutex
+	in *worktree.Worktree // nil: the session works where it began
+	at engine.Place       // of in
+}
+
+// now returns the worktree in which the session works; nil: in none.
+func (l *trees) now() (*worktree.Worktree, engine.Place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.in
+	return l.in, l.at
 }
 
-// ws returns the workspace in which the tools work.
-func (l *place) ws() workspace.Workspace {
-	if in := l.now(); in != nil {
-		return in.ws
-	}
-	return l.session.ws
-}
-
-// begin says that a turn begins, with a gate that decides its calls.
-func (l *place) begin(g *gate.Gate) {
+// set lets the session work in a worktree; nil: where it began.
+func (l *trees) set(in *worktree.Worktree, at engine.Place) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.running = g
-	clear(l.decided)
-}
-
-func (l *place) set(in *isolated) {
-	var tools tool.Set
-	if in != nil {
-		tools = l.session.parts.wrap(coding.Tools(in.ws, l.session.coding), l.session.placeOf(in))
-	}
-	l.mu.Lock()
-	l.in, l.tools = in, tools
-	running := l.running
+	l.in, l.at = in, at
 	l.mu.Unlock()
-	if running != nil {
-		running.Move(l.session.gate.Replace(l.options(l.session.engine.Project())))
-	}
-	l.session.changed()
+	l.conv.Move(at)
 }
-
-// tool returns what a tool of the workspace is in the worktree; nil: the session does not work in one.
-func (l *place) tool(name string) *tool.Tool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	t, _ := l.tools.Find(name)
-	return t
-}
-
-// wrap returns the tools of the workspace as tools that work in the worktree while the session does.
-func (l *place) wrap(tools tool.Set) tool.Set {
-	for i, t := range tools {
-		of := func() *tool.Tool {
-			if other := l.tool(t.Name); other != nil {
-				return other
-			}
-			return &t
-		}
-		tools[i].Run = func(ctx context.Context, call tool.Input) (tool.Result, error) {
-			l.mu.Lock()
-			decided, known := l.decided[t.Name+string(call.JSON)]
-			moved := known && decided != l.in
-			l.mu.Unlock()
-			if moved {
-				return tool.Result{}, errors.New("the working directory changed after this call was decided on: call it again")
-			}
-			return of().Run(ctx, call)
-		}
-		if t.Subjects != nil {
-			tools[i].Subjects = func(ctx context.Context, in json.RawMessage) ([]permission.Subject, error) {
-				l.mu.Lock()
-				l.decided[t.Name+string(in)] = l.in
-				l.mu.Unlock()
-				return of().Subjects(ctx, in)
-			}
-		}
-		if t.Changes != nil {
-			tools[i].Changes = func(ctx context.Context, in json.RawMessage) ([]tool.Change, error) {
-				return of().Changes(ctx, in)
-			}
-		}
-		if t.Key != nil {
-			tools[i].Key = func(ctx context.Context, in json.RawMessage) string { return of().Key(ctx, in) }
-		}
-	}
-	return tools
-}
-
-// options returns what the settings and the host say about permissions where the session works.
-func (l *place) options(p *Project) gate.Options { return gateOptions(l.session, p, l.now()) }
 
 // entered is what the log knows about the worktree of a session: the Details of both tools. An empty Name means that
 // the session left it.
@@ -143,59 +83,65 @@ type entered struct {
 
 // follow brings the session into the worktree in which the conversation was last, after a resume or a move to an
 // earlier message.
-func (l *place) follow(ctx context.Context) {
-	s := l.session
+func (l *trees) follow(ctx context.Context) {
 	var want entered
-	if all := s.log.State().Details; all[enterWorktree].Entry > all[exitWorktree].Entry {
+	if all := l.conv.Log().State().Details; all[enterWorktree].Entry > all[exitWorktree].Entry {
 		if json.Unmarshal(all[enterWorktree].Data, &want) != nil {
 			return
 		}
 	}
-	in := l.now()
-	if in == nil && want.Name == "" || in != nil && in.tree.Dir == want.Dir {
+	in, _ := l.now()
+	if in == nil && want.Name == "" || in != nil && in.Dir == want.Dir {
 		return
 	}
-	if in != nil {
-		l.set(nil)
-		in.end(ctx)
-	}
+	l.leave(ctx)
 	if want.Name == "" {
 		return
 	}
-	p := s.engine.Project()
-	tree, err := worktree.Open(ctx, p.options.Env.Environ(), s.ws.Dir(), want.Name)
+	home := l.conv.Place().Workspace.Dir()
+	tree, err := worktree.Open(ctx, l.conv.Project().Env().Environ(), home, want.Name)
 	if err == nil {
-		in, err = s.engine.isolatedIn(ctx, p, tree)
-	}
-	if err == nil {
-		in.scratch, in.ws = s.scratch, s.scratch.local(in.ws)
-		l.set(in)
-		return
+		var at engine.Place
+		if at, err = l.conv.OpenWorktree(ctx, tree); err == nil {
+			l.set(tree, at)
+			return
+		}
 	}
 	// The model must know, or else it takes the user's own files for those of the worktree.
-	text := fmt.Sprintf("The worktree %s is not there any more: you work in %s again.", want.Dir, s.ws.Dir())
-	for e := range s.log.Backward() {
+	text := fmt.Sprintf("The worktree %s is not there any more: you work in %s again.", want.Dir, home)
+	for e := range l.conv.Log().Backward() {
 		if e.Note != nil && e.Note.Model == text {
 			return
 		}
 	}
-	s.log.Append(session.Entry{Type: session.TypeNote, Note: &session.Note{Model: text, People: text}})
-	if s.person == nil { // nobody sees the conversation
-		s.engine.addNotice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Warn, Message: text})
+	l.conv.Log().Append(session.Entry{Type: session.TypeNote, Note: &session.Note{Model: text, People: text}})
+	if !l.conv.Interactive() { // nobody sees the conversation
+		l.conv.Notice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Warn, Message: text})
 	}
 }
 
-// close removes the worktree if nothing changed in it.
-func (l *place) close(ctx context.Context) {
-	if in := l.now(); in != nil {
-		l.set(nil)
-		in.end(ctx)
+// leave leaves the worktree, and removes it if nothing changed in it.
+func (l *trees) leave(ctx context.Context) {
+	in, at := l.now()
+	if in == nil {
+		return
+	}
+	l.set(nil, engine.Place{})
+	err := at.Workspace.Close() // ends what its commands left running
+	kept, closed := in.Close(ctx)
+	if text := in.Left(kept, errors.Join(err, closed)); text != "" {
+		l.conv.Notice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Message: text})
 	}
 }
 
-// worktreeTools returns EnterWorktree and ExitWorktree. They are for skills written for other agents: the model sees
-// them only if a skill grants them. l may be nil: the tools must not be called then.
-func worktreeTools(l *place) tool.Set {
+func (l *trees) close() error {
+	l.leave(context.Background())
+	return nil
+}
+
+// tools returns EnterWorktree and ExitWorktree. They are for skills written for other agents: the model sees them only if
+// a skill grants them. Those of a nil trees must not be called.
+func (l *trees) tools() tool.Set {
 	type enterInput struct {
 		Name string `json:"name,omitempty" jsonschema:"letters, digits, - _ and dots; default: a name of its own"`
 	}
@@ -236,47 +182,44 @@ func worktreeTools(l *place) tool.Set {
 	return tool.Set{enter, exit}
 }
 
-func (l *place) enter(ctx context.Context, name string) (tool.Result, error) {
-	s := l.session
-	if in := l.now(); in != nil {
-		return tool.Result{}, fmt.Errorf("you work in the worktree %s already: call %s first", in.tree.Dir, exitWorktree)
+func (l *trees) enter(ctx context.Context, name string) (tool.Result, error) {
+	if in, _ := l.now(); in != nil {
+		return tool.Result{}, fmt.Errorf("you work in the worktree %s already: call %s first", in.Dir, exitWorktree)
 	}
-	p := s.engine.Project()
-	environ := p.options.Env.Environ()
-	tree, err := worktree.Add(ctx, environ, s.ws.Dir(), name)
+	environ, home := l.conv.Project().Env().Environ(), l.conv.Place().Workspace.Dir()
+	tree, err := worktree.Add(ctx, environ, home, name)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	in, err := s.engine.isolatedIn(ctx, p, tree)
+	at, err := l.conv.OpenWorktree(ctx, tree)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	in.scratch, in.ws = s.scratch, s.scratch.local(in.ws)
 	text := fmt.Sprintf("You work in the git worktree %s now, on the branch %s, which begins at the last commit. "+
 		"Relative paths and commands start there. Do not change files outside it. %s {\"action\": \"keep\" or \"remove\"} "+
 		"leads back to %s.",
-		tree.Dir, tree.Branch, exitWorktree, s.ws.Dir())
-	people := "Works in the worktree " + p.Short(tree.Dir) + ", branch " + tree.Branch
+		tree.Dir, tree.Branch, exitWorktree, home)
+	people := "Works in the worktree " + l.conv.Project().Short(tree.Dir) + ", branch " + tree.Branch
 	if worktree.Uncommitted(ctx, environ, tree.Root) {
 		const not = ": what is not committed is not in it"
 		text, people = text+" What is not committed in "+tree.Root+" is not in it.", people+not
 	}
-	l.set(in)
+	l.set(tree, at)
 	res := tool.Text(text)
 	res.People = people
 	res.Details = entered{Name: strings.TrimPrefix(tree.Branch, "knack/"), Dir: tree.Dir, Branch: tree.Branch}
 	return res, nil
 }
 
-func (l *place) exit(ctx context.Context, action string, discard bool) (tool.Result, error) {
-	in := l.now()
+func (l *trees) exit(ctx context.Context, action string, discard bool) (tool.Result, error) {
+	tree, at := l.now()
 	switch {
-	case in == nil:
+	case tree == nil:
 		return tool.Result{}, errors.New("no worktree was entered in this session")
 	case action != "" && action != "keep" && action != "remove":
 		return tool.Result{}, fmt.Errorf("action is %q: keep or remove", action)
 	}
-	tree, back := in.tree, l.session.ws.Dir()
+	back := l.conv.Place().Workspace.Dir()
 	text := fmt.Sprintf("The worktree %s stays, branch %s.", tree.Dir, tree.Branch)
 	if action == "remove" {
 		changed, err := tree.Changed(ctx)
@@ -288,7 +231,7 @@ func (l *place) exit(ctx context.Context, action string, discard bool) (tool.Res
 				"not committed on %s and removes the directory", tree.Dir, changed, tree.Branch)
 		}
 	}
-	err := in.ws.Close() // ends what its commands left running
+	err := at.Workspace.Close() // ends what its commands left running
 	if action == "remove" {
 		kept, ignored, failed := tree.Commit(ctx, "Work of a session that left the worktree "+path.Base(tree.Branch))
 		switch {
@@ -305,11 +248,11 @@ func (l *place) exit(ctx context.Context, action string, discard bool) (tool.Res
 		}
 	}
 	if err != nil {
-		l.session.engine.addNotice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Warn, Message: text})
+		l.conv.Notice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Warn, Message: text})
 	}
-	l.set(nil)
+	l.set(nil, engine.Place{})
 	res := tool.Text(text + " You work in " + back + " again.")
-	res.People = strings.ReplaceAll(text, tree.Dir, l.session.engine.Project().Short(tree.Dir))
+	res.People = strings.ReplaceAll(text, tree.Dir, l.conv.Project().Short(tree.Dir))
 	res.Details = entered{}
 	return res, nil
 }

@@ -1,4 +1,4 @@
-package engine
+package worktree
 
 import (
 	"testing"
@@ -7,5 +7,5 @@ import (
 )
 
 func TestSchemas(t *testing.T) {
-	tooltest.Schemas(t, worktreeTools(nil))
+	tooltest.Schemas(t, (*trees)(nil).tools())
 }
