@@ -62,6 +62,7 @@ type Session struct {
 	queue        queue
 	parts        liveParts
 	place        place // where its tools work
+	missing      missingModels
 
 	mu            sync.Mutex
 	system        string
