@@ -227,6 +227,7 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 // newGate makes the session's gate, with the answers given so far.
 func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	o := s.engine.gateOptions(p)
+	s.scratch.paths(&o.Paths)
 	o.Mode, o.Audit = p.config.Settings.Permissions.DefaultMode, gateAudit(s, p, s.log)
 	if !o.OnlyManaged {
 		o.Keeper = p.trust

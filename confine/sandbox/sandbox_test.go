@@ -226,6 +226,7 @@ func FuzzRefused(f *testing.F) {
 type refuseAll struct{}
 
 func (refuseAll) judge(dir, name string) string { return dir + name }
+func (refuseAll) absent(string) string          { return "" }
 
 // TestHeld: a connection waits for the answer about its host. When the client goes away or the command ends, so does the
 // question, and nothing is left of it.
