@@ -57,6 +57,8 @@ type Policy struct {
 	Processes uint64 `json:"processes,omitempty"` // maximum number of processes and threads together; 0: 8192
 	Memory    uint64 `json:"memory,omitempty"`    // maximum bytes of data per process; 0: three quarters of the memory
 
+	private string // the session's directory in the place of /tmp, see workspace.Command.Temp
+
 	only []string // if not nil, the only writable paths, see workspace.Limit
 	// places are where Dir, Roots and Write led when the command began, by clean path. A command that still runs may
 	// exchange links at any moment, so only what leads there is opened.

@@ -39,6 +39,25 @@ func (v *view) judge(dir, name string) string {
 	return v.path(path)
 }
 
+// absent implements the interface judge.
+func (v *view) absent(name string) string {
+	path := filepath.Clean(name)
+	rel, ok := subpath.Rel(sharedTemp, path)
+	if !ok || v.alone != "" || !slices.Contains(v.temp, sharedTemp) || withinAny(v.visible, path) || withinAny(v.writable, path) {
+		return ""
+	}
+	if _, err := os.Lstat(path); err != nil {
+		return ""
+	}
+	if v.private != "" {
+		if _, err := os.Lstat(filepath.Join(v.private, rel)); err == nil {
+			return ""
+		}
+	}
+	return fmt.Sprintf("finding %s: it is in the machine's /tmp, and commands have one of their own; the rule that opens "+
+		"it: %s", path, readRule(path))
+}
+
 func (v *view) path(path string) string {
 	resolved := path
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
@@ -71,6 +90,9 @@ func (v *view) path(path string) string {
 		}
 	}
 	switch {
+	case v.alone != "" && slices.Contains(v.temp, best) && subpath.Contains(sharedTemp, resolved):
+		return fmt.Sprintf("writing %s: this machine cannot give commands a /tmp of their own; theirs is $TMPDIR, %s", path,
+			v.alone)
 	case strings.HasPrefix(resolved, "/dev/"), strings.HasPrefix(resolved, "/proc/"):
 		return ""
 	case writable && slices.Contains(v.pinned, resolved):

@@ -63,14 +63,18 @@ func real(paths []string) []string {
 
 func (s *system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 	p.makeCaches()
-	temp, err := os.MkdirTemp("", "knack-")
-	if err != nil {
-		return nil, err
+	temp, end := c.Temp, func() {}
+	if temp == "" {
+		own, err := os.MkdirTemp("", "knack-")
+		if err != nil {
+			return nil, err
+		}
+		temp, end = own, func() { os.RemoveAll(own) }
 	}
 	temp = real([]string{temp})[0]
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		os.RemoveAll(temp)
+		end()
 		return nil, err
 	}
 	s.limits.begin(&p)
@@ -86,7 +90,7 @@ func (s *system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command
 	w, dir := watch(c), cmd.Dir
 	return func(exit *workspace.Exit) {
 		x.close()
-		os.RemoveAll(temp)
+		end()
 		own.unlock()
 		s.limits.end(&p)
 		exit.Refused = append(exit.Refused, w.read(dir, profile, func(name string) bool {
@@ -118,6 +122,9 @@ func (s seatbelt) judge(dir, name string) string {
 	return fmt.Sprintf("writing %s: it is outside the working directory or protected; the rule that allows it: %s", path,
 		editRule(path))
 }
+
+// absent implements the interface judge: commands have the machine's files.
+func (s seatbelt) absent(string) string { return "" }
 
 func (*system) leftovers() []string { return nil }
 

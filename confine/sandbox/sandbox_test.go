@@ -217,3 +217,4 @@ func FuzzRefused(f *testing.F) {
 type refuseAll struct{}
 
 func (refuseAll) judge(dir, name string) string { return dir + name }
+func (refuseAll) absent(string) string          { return "" }

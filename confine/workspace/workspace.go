@@ -110,6 +110,10 @@ type Command struct {
 	// wrote. Other workspaces ignore it.
 	AsUser func(environ []string) []string
 
+	// Temp is the directory that a sandbox gives the command in the place of /tmp; "": an empty one, which ends with the
+	// command. [Local.Run] sets it.
+	Temp string
+
 	// Contained is set by [Local.Confine] if no process of the command can outlive it: the system ends all of them.
 	Contained bool
 

@@ -284,7 +284,7 @@ func (g *Gate) With(in Scopes) tool.Gate {
 		}
 		permit.Allow = a.sandboxAllowance(permit.Subjects)
 		permit.Allow.Denied, permit.Allow.Nested = a.denied(), a.nested
-		permit.Closed = g.closed(scopes, p)
+		permit.Closed, permit.Output = g.closed(scopes, p), g.opt.Paths.Output
 		a.record.Permit = &permit
 		if p.Tool != nil {
 			a.record.Strangers = p.Tool.TextOf(permit.Input)
@@ -648,7 +648,7 @@ func (from *grounds) scripts(part permission.Subject) (files []File, missing []s
 	if from.dirs == nil {
 		from.dirs = folders(from.subjects, from.place.Dir)
 	}
-	return scriptsOf(part, from.dirs)
+	return scriptsOf(part, from.dirs, from.place.InTemp)
 }
 
 // dropAnswer drops the answers that allow a part of the call if they no longer bind: a file that it
@@ -670,7 +670,7 @@ func (from *grounds) dropAnswer(ctx context.Context, part permission.Judged) (fi
 		}
 		_, changed := findUnbound(files, a.files)
 		covered = covered || !changed && len(missing) == 0 &&
-			(len(files) > 0 || len(a.files) == 0 || runsFile(part.Subject, from.dirs, a.files))
+			(len(files) > 0 || len(a.files) == 0 || runsFile(part.Subject, from.dirs, a.files, from.place.InTemp))
 	}
 	if covered {
 		why = from.gate.changesFiles(ctx, from.subjects, files)
@@ -712,7 +712,7 @@ func (g *Gate) filesOf(subjects []permission.Subject) (files []File) {
 	given := g.allAnswers()
 	dirs := folders(subjects, g.opt.Paths.Dir)
 	for _, s := range subjects {
-		found, _ := scriptsOf(s, dirs)
+		found, _ := scriptsOf(s, dirs, g.opt.Paths.InTemp)
 		for _, f := range found {
 			if slices.ContainsFunc(files, func(g File) bool { return g.Path == f.Path }) {
 				continue
@@ -738,7 +738,7 @@ func (g *Gate) changesFiles(ctx context.Context, subjects []permission.Subject, 
 	}
 	dirs := folders(subjects, g.opt.Paths.Dir)
 	for _, s := range (permission.Rules{}).Decide(ctx, permission.AcceptEdits, g.opt.Paths, subjects...).Subjects {
-		own, _ := scriptsOf(s.Subject, dirs)
+		own, _ := scriptsOf(s.Subject, dirs, g.opt.Paths.InTemp)
 		for _, f := range files {
 			switch {
 			case s.Kind == permission.KindEdit &&
