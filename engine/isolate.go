@@ -93,7 +93,7 @@ func gateOptions(s *Session, p *Project, at Place) gate.Options {
 	o, host := s.engine.gateOptions(p), s.Host()
 	o.Rules.Deny = slices.Concat(o.Rules.Deny, host.Rules.Deny)
 	o.Rules.Ask = slices.Concat(o.Rules.Ask, host.Rules.Ask)
-	o.Network.Guard = (&Conv{session: s}).carriedBy
+	o.Network.Guard = carriedBy((&Conv{session: s}).Reads)
 	if at.Worktree == "" {
 		s.scratch.paths(&o.Paths)
 		return o

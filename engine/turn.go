@@ -240,7 +240,7 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 
 // gateOptions returns what the settings of a project say about permissions.
 func (e *Engine) gateOptions(p *Project) gate.Options {
-	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p), Network: networkOf(p),
+	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p), Network: networkOf(p.config),
 		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools), OnlyManaged: p.config.OnlyManagedRules(),
 		Most: p.config.Most(), Nested: permission.Limits{Sandbox: cmp.Or(p.config.Settings.Sandbox.Mode, "auto"),
 			Policy: p.options.Policy},
