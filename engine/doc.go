@@ -32,7 +32,8 @@
 //	        /          |         \
 //	engine/project   plugin   transcript
 //
-//	engine/part      features that a session can be without (undo, plan, web, browser, memory); the program gives them
+//	engine/part      features that a session can be without (undo, what was read, plan, web, browser, memory, worktrees,
+//	                 schedules, batches); the program gives them
 //	engine/project   config (settings), trust, instructions (AGENTS.md, rules, agents, templates), install (plugins and
 //	                 skills from elsewhere), worktree; none imports another
 //	plugin           what a plugin's folder contains

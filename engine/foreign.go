@@ -120,6 +120,8 @@ func (f *Foreign) read() {
 			keys = append(keys, v)
 		case v.Name == "ANTHROPIC_MODEL":
 			f.models = append([]config.ForeignModel{{Name: v.Value, Position: v.Position}}, f.models...)
+		case slices.Contains(cloudVariables, v.Name):
+			f.values[v.Name] = v.Value
 		case tierVariables[v.Name] != "":
 			f.tiers[tierVariables[v.Name]] = v.Value
 		default:

@@ -230,6 +230,9 @@ func (m *Models) KeyProblems() (problems []knack.Problem) {
 // tested.
 func (m *Models) TryKey(ctx context.Context, provider, key string) error {
 	p, e, format := m.provider(provider)
+	if p.Cloud != "" {
+		return fmt.Errorf("%s gives no list of models here", p.Name)
+	}
 	var err error
 	if e.Client, err = m.client(cmp.Or(p.Proxy, m.Proxy)); err != nil {
 		return err

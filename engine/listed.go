@@ -62,6 +62,9 @@ func (m *Models) List(ctx context.Context, provider string, refresh bool) (all [
 
 // ask asks a provider for the names of its models.
 func (m *Models) ask(ctx context.Context, table models.Table, p models.Provider) ([]string, error) {
+	if p.Cloud != "" {
+		return nil, fmt.Errorf("%s: it gives no list of models here", p.Name)
+	}
 	e, format := table.Endpoint(p, "", m.getenv)
 	err := m.providerRefused(p, e)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/run/llm"
@@ -45,6 +46,27 @@ func (m *Models) instead(ctx context.Context, why error) (llm.Model, error) {
 		}
 	}
 	return nil, why
+}
+
+// missingModels are the IDs of models that a session has tried and whose providers do not have them.
+type missingModels struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+func (m *missingModels) add(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ids == nil {
+		m.ids = map[string]bool{}
+	}
+	m.ids[id] = true
+}
+
+func (m *missingModels) has(id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ids[id]
 }
 
 // A capped model thinks no harder than the settings allow.

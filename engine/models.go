@@ -65,7 +65,10 @@ func (m *Models) answerLimit() *llm.Limit {
 	return m.limit
 }
 
-type modelName struct{ name, current string }
+type modelName struct {
+	name, current string
+	tried         bool // see Tried
+}
 
 // Default returns the model for a name, which is provider/name or an alias. If name is "", it is the
 // model of the first provider with a key in the environment, else with a stored key, else of a
@@ -79,7 +82,13 @@ func (m *Models) Default(ctx context.Context, name string) (llm.Model, error) {
 // error. It never switches away from the offline model: a model named by another author's skill must
 // not send the conversation over the network.
 func (m *Models) Named(ctx context.Context, name, current string) (llm.Model, error) {
-	return m.find(ctx, modelName{name, current})
+	return m.find(ctx, modelName{name: name, current: current})
+}
+
+// Tried is Named for a name in a skill or an agent. A name that nobody knows is tried with the provider of current, with
+// a warning; never with another one, except a server of the user's own.
+func (m *Models) Tried(ctx context.Context, name, current string) (llm.Model, error) {
+	return m.find(ctx, modelName{name: name, current: current, tried: true})
 }
 
 // Price returns an error that explains how to set a model's price if it is unknown, because then its
@@ -149,8 +158,12 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	if err != nil {
 		return nil, unknownModel(table, current, err)
 	}
-	if n.current != "" && model == name && !strings.Contains(name, "/") && !table.Has(p, model) {
-		return nil, &models.Unknown{Name: name, Near: table.NearOf(p, name)}
+	if model != "" && n.current != "" && !table.Has(p, model) {
+		switch {
+		case n.tried && p.Name != current && !p.Local && !p.Configured,
+			!n.tried && model == name && !strings.Contains(name, "/"):
+			return nil, &models.Unknown{Name: name, Near: table.NearOf(p, name)}
+		}
 	}
 	byDefault := n.current == "" && (n.name == "" || n.name == "default")
 	if err := m.refused(p.Name+"/"+model, byDefault); err != nil && model != "" {
@@ -191,14 +204,17 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 		e, format = table.Endpoint(p, list[0], m.getenv)
 		e.Key, e.Bearer, e.Client = asked.Key, asked.Bearer, asked.Client
 	case !table.Has(p, model):
-		if err := m.checkListed(ctx, table, p, model, &e, format); err != nil {
+		m.warnUnknown(ctx, table, p, model, &e, format)
+	}
+	e.Limit = m.answerLimit()
+	if p.Cloud != "" {
+		if err := m.openCloud(&e, p, format); err != nil {
 			return nil, err
 		}
 	}
-	e.Limit = m.answerLimit()
 	switch format {
 	case models.Messages:
-		if p.Name == "anthropic" {
+		if p.Name == "anthropic" || p.Cloud != "" {
 			m.addHeaders(&e)
 		}
 		m.askForBetas(&e)
@@ -282,35 +298,36 @@ func unknownModel(t models.Table, current string, err error) error {
 	return &Error{Err: fmt.Errorf("model: %w", err), Hint: hint, Exit: ExitUsage}
 }
 
-// checkListed returns an error for a model that is neither in the table nor in the provider's own list.
-// Without a list it only warns: new models appear before new tables. For a server that the user
-// configured in place of the vendor's, the list is not asked: such servers often list only some of
-// their models.
-func (m *Models) checkListed(ctx context.Context, t models.Table, p models.Provider, model string, e *llm.Endpoint,
-	format models.Format) error {
-	near := t.NearOf(p, model)
-	if e.BaseURL == p.Base && !p.Configured {
+// warnUnknown warns of a model that is not in the table, and not in the provider's own list if it has one: new models
+// appear before new tables, and lists lack some of a provider's models. For a server that the user configured in place
+// of the vendor's, the list is not asked.
+func (m *Models) warnUnknown(ctx context.Context, t models.Table, p models.Provider, model string, e *llm.Endpoint,
+	format models.Format) {
+	near, unlisted := t.NearOf(p, model), false
+	if e.BaseURL == p.Base && !p.Configured && p.Cloud == "" {
 		list, err := models.List(ctx, e, format)
-		if err == nil && len(list) > 0 {
-			if slices.Contains(list, model) {
-				return nil
-			}
-			no := &models.Unknown{Name: p.Name + "/" + model, Provider: p.Name}
+		if err == nil && slices.Contains(list, model) {
+			return
+		}
+		if unlisted = err == nil && len(list) > 0; unlisted {
+			near = nil
 			for _, name := range similar.Names(model, list) {
-				no.Near = append(no.Near, p.Name+"/"+name)
+				near = append(near, p.Name+"/"+name)
 			}
-			return unknownModel(t, p.Name, no)
 		}
 	}
-	if m.Warn != nil && !p.Local && !p.Configured {
-		text := fmt.Sprintf("the model %s/%s is not in the table of known models: its window and price are unknown", p.Name,
-			model)
-		if len(near) > 0 {
-			text += "; did you mean " + near[0] + "?"
-		}
-		m.Warn(text)
+	if m.Warn == nil || p.Local || p.Configured {
+		return
 	}
-	return nil
+	text := fmt.Sprintf("the model %s/%s is not in the table of known models", p.Name, model)
+	if unlisted {
+		text += ", nor in the provider's list"
+	}
+	text += ": its window and price are unknown"
+	if len(near) > 0 {
+		text += "; did you mean " + near[0] + "?"
+	}
+	m.Warn(text)
 }
 
 // modelSettings converts the model settings to tables. Unreadable settings are an error, because they
@@ -391,7 +408,7 @@ func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provid
 	if err != nil {
 		return &Error{Err: fmt.Errorf("the stored key of %s: %w", p.Name, err), Hint: "knack login " + p.Name}
 	}
-	if e.Key = stored; stored == "" && !p.Local && !p.Configured && e.BaseURL == p.Base {
+	if e.Key = stored; stored == "" && !p.Local && !p.Configured && p.Cloud == "" && e.BaseURL == p.Base {
 		hint := "knack login " + p.Name
 		if len(p.KeyEnv) > 0 {
 			hint = "export " + p.KeyEnv[0] + "=…, or " + hint

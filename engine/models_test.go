@@ -13,8 +13,8 @@ import (
 	"github.com/knack-agent/knack/run/llm/models"
 )
 
-// TestUnknownModel: a model that is not in the table is refused if the provider's own list does not contain it, and
-// reported if the provider has no list.
+// TestUnknownModel: a model that is neither in the table nor in the provider's own list is tried with a warning; one that
+// a skill names only with the session's provider.
 func TestUnknownModel(t *testing.T) {
 	status := http.StatusOK
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func TestUnknownModel(t *testing.T) {
 		},
 		Tables: []models.Table{{
 			Providers: []models.Provider{{Name: "vendor", Format: models.Chat, Base: vendor.URL,
-				KeyEnv: []string{"VENDOR_KEY"}}},
+				KeyEnv: []string{"VENDOR_KEY"}}, {Name: "other", Base: vendor.URL, KeyEnv: []string{"VENDOR_KEY"}}},
 			Models: map[string]models.Model{"vendor/known": {Window: 1000, Input: 1, Output: 1}},
 		}},
 		Warn: func(text string) { doubts = append(doubts, text) },
@@ -43,11 +43,6 @@ func TestUnknownModel(t *testing.T) {
 		}
 	}
 	var e *Error
-	if _, err := m.Default(t.Context(), "vendor/bog-1"); err == nil || !errors.As(err, &e) || e.Exit != ExitUsage ||
-		err.Error() != `model: vendor has no model "bog-1"; did you mean vendor/big-1?` ||
-		e.Hint != "knack --model vendor/big-1" {
-		t.Errorf("%v %+v", err, e)
-	}
 	if _, err := m.Default(t.Context(), "vendr/big-1"); !errors.As(err, &e) || e.Hint != "knack --model vendor/big-1" {
 		t.Errorf("%v %+v", err, e)
 	}
@@ -62,6 +57,26 @@ func TestUnknownModel(t *testing.T) {
 	if len(doubts) != 1 || !strings.Contains(doubts[0], "vendor/knwon") ||
 		!strings.HasSuffix(doubts[0], "did you mean vendor/known?") {
 		t.Errorf("doubts: %q", doubts)
+	}
+	status, doubts = http.StatusOK, nil
+	for _, name := range []string{"bog-1", "vendor/bog-1"} {
+		m.Forget()
+		if found, err := m.Tried(t.Context(), name, "vendor/known"); err != nil || found.Info().ID != "vendor/bog-1" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(doubts) != 2 || !strings.Contains(doubts[0], "nor in the provider's list") ||
+		!strings.HasSuffix(doubts[0], "did you mean vendor/big-1?") {
+		t.Errorf("doubts: %q", doubts)
+	}
+	if found, err := m.Default(t.Context(), "vendor/bog-1"); err != nil || found.Info().ID != "vendor/bog-1" {
+		t.Error(err)
+	}
+	for _, name := range []string{"other/bog-1", "other/known"} {
+		var unknown *models.Unknown
+		if _, err := m.Tried(t.Context(), name, "vendor/known"); !errors.As(err, &unknown) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -61,6 +61,7 @@ type Session struct {
 	queue        queue
 	parts        liveParts
 	place        place // where its tools work
+	missing      missingModels
 
 	mu            sync.Mutex
 	system        string

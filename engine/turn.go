@@ -134,15 +134,19 @@ func (t *Turn) newAgent() *agent.Agent {
 		if a.Model == nil {
 			return nil, errors.New("there is no model")
 		}
-		m, err := s.engine.Models().Named(context.Background(), name, a.Model.Info().ID)
+		m, err := s.engine.Models().Tried(context.Background(), name, a.Model.Info().ID)
 		if name == "fast" && errors.Is(err, errModelRefused) {
 			m, err = a.Model, nil
 		}
 		if err != nil {
 			return nil, err
 		}
+		if id := m.Info().ID; s.missing.has(id) || slices.Contains(s.log.State().Missing, id) {
+			return nil, fmt.Errorf("its provider does not have the model %s", id)
+		}
 		return m, s.engine.checkPrice(m)
 	}
+	a.NoModel = s.missing.add
 	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
 	a.Skills.File = func(sc agent.Scopes) knack.File { return agent.FilesIn(s.place.ws(), s.files, a.Policy.Gate)(sc) }
 	if !set.Skills.DisableShell {

@@ -36,8 +36,7 @@ func (m *Models) ownVariable(name string) string {
 }
 
 // withoutEffect are variables that choose how Claude Code reaches a model, which has no equal here.
-var withoutEffect = []string{"CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY",
-	"ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_UNIX_SOCKET", "CLAUDE_CODE_CLIENT_CERT",
+var withoutEffect = []string{"CLAUDE_CODE_USE_FOUNDRY", "ANTHROPIC_UNIX_SOCKET", "CLAUDE_CODE_CLIENT_CERT",
 	"CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS"}
 
 // readEnvironment adds what the variables of the process say about models, which come before those of settings files.

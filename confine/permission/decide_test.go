@@ -209,11 +209,11 @@ func TestGitPathContext(t *testing.T) {
 		{allow, untrusted, permission.Default, "git status", "ask"},
 		{allow, untrusted, permission.Bypass, "git status", "allow"},
 		{permission.Rules{}, place, permission.Plan, "git status", "allow"},
-		{permission.Rules{}, place, permission.Default, "cd src && git status", "ask"},
+		{permission.Rules{}, place, permission.Default, "cd src && git status", "allow"},
 		{permission.Rules{}, place, permission.Default, "git status && cd src", "allow"},
 		{permission.Rules{}, place, permission.Default, "cd " + place.Dir + " && git status", "allow"},
 		{permission.Rules{}, place, permission.Default, "cd . && git status", "allow"},
-		{permission.Rules{}, place, permission.Default, "cd " + place.Dir + " && cd src && git status", "ask"},
+		{permission.Rules{}, place, permission.Default, "cd " + place.Dir + " && cd src && git status", "allow"},
 		{permission.Rules{}, place, permission.Default, "cd src && cd .. && git status", "ask"},
 		{permission.Rules{}, place, permission.Default, "cd -P src/.. && git status", "ask"},
 	} {

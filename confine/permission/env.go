@@ -81,7 +81,7 @@ func gitOverride(key string) (value string, known, guarded bool) {
 // gitFileSettings are settings that name a file that reading commands read, in lower case and without their
 // middle part.
 const gitFileSettings = "blame.ignorerevsfile core.attributesfile core.excludesfile mailmap.file diff.orderfile " +
-	"include.path includeif.path gpg.allowedsignersfile gpg.revocationfile"
+	"include.path includeif.path gpg.allowedsignersfile gpg.revocationfile fsck.skiplist"
 
 // gitNamesFile reports whether a setting makes git's reading commands read a file that it names, or
 // check signatures. key is as for gitOverride.

@@ -178,7 +178,8 @@ func TestGitOverrides(t *testing.T) {
 			g := newGitGround(t)
 			prepare(g)
 			run := func(env []string) bool {
-				for _, args := range [][]string{{"status"}, {"diff"}, {"diff", "--submodule=diff"}, {"add", "-n", "."}} {
+				for _, args := range [][]string{{"status"}, {"diff"}, {"diff", "--submodule=diff"}, {"add", "-n", "."},
+					{"fsck"}, {"submodule", "status", "--recursive"}, {"notes", "list"}} {
 					c := exec.Command("git", args...)
 					c.Dir, c.Env = g.repo, env
 					c.Run()
@@ -570,7 +571,7 @@ func TestGitUntrusted(t *testing.T) {
 	plain.git("repo", "config", "filter.evil.clean", plain.evil)
 	for _, command := range []string{"git status", "git log --oneline -5", "git diff", "git diff --stat HEAD",
 		"git show HEAD", "git branch -a", "git blame a.txt", "git ls-files", "git rev-parse HEAD", "git remote -v",
-		"git stash list", "git tag -l",
+		"git stash list", "git tag -l", "git fsck", "git submodule status", "git notes list",
 		"git describe --always", "git config --get user.name", "git log -1 && git status --short", "git grep x"} {
 		if d := decide(plain, false, "", command); d.Verdict != permission.Allow {
 			t.Errorf("%s: %v: %s", command, d.Verdict, d.Reason)
@@ -588,6 +589,7 @@ func TestGitUntrusted(t *testing.T) {
 		"core.attributesfile":  func(g *gitFixture) { g.git("repo", "config", "core.attributesFile", "/etc/passwd") },
 		"core.excludesfile":    func(g *gitFixture) { g.git("repo", "config", "core.excludesFile", "/etc/passwd") },
 		"mailmap.file":         func(g *gitFixture) { g.git("repo", "config", "mailmap.file", "/etc/passwd") },
+		"fsck.skiplist":        func(g *gitFixture) { g.git("repo", "config", "fsck.skipList", "/etc/passwd") },
 		"diff.orderfile":       func(g *gitFixture) { g.git("repo", "config", "diff.orderFile", "/etc/passwd") },
 		"include.path":         func(g *gitFixture) { g.git("repo", "config", "include.path", "/nowhere") },
 		"includeif.gitdir:x.path": func(g *gitFixture) {
@@ -703,6 +705,52 @@ func TestGitYoungFiles(t *testing.T) {
 		}
 		if !shown {
 			t.Skip("this machine is too slow: no file was young enough")
+		}
+	}
+}
+
+// A directory below keeps the repository if nothing begins another one there: then git that reads needs no rule after cd.
+func TestGitBelow(t *testing.T) {
+	g := newGitGround(t)
+	g.write("repo/src/deep/x", "x")
+	g.write("repo/own/.git", "gitdir: "+filepath.Join(g.top, "other", ".git"))
+	g.write("repo/own/deep/x", "x")
+	g.write("repo/bare/HEAD", "ref: refs/heads/main")
+	g.write("repo/common/commondir", "..")
+	g.write("other/src/x", "x")
+	g.link(filepath.Join(g.top, "other"), "repo/link")
+	g.link("src", "repo/inner")
+	for line, want := range map[string]string{
+		"cd src && git status": "allow", "cd src; git log -3": "allow", "cd src/deep && git diff": "allow",
+		"(cd src && git status) && git log": "allow", "cd src && cd deep && git status 2>/dev/null": "allow",
+		"cd ./src/ && git status -s | head": "allow",
+		"cd own && git status":              "ask", "cd own/deep && git status": "ask", "cd bare && git status": "ask",
+		"cd common && git status": "ask", "cd link && git status": "ask", "cd link/src && git log": "ask",
+		"cd inner && git status": "ask", "cd .. && git status": "ask", "cd src/../.. && git status": "ask",
+		"cd missing && git status": "allow", "cd $X && git status": "ask", "cd src && git commit -m x": "ask",
+		"cp -r evil src && cd src && git status":            "ask",
+		"cp -r evil src && bash -c 'cd src && git status'":  "ask",
+		"echo x > src/HEAD; cd src && git status":           "ask",
+		"bash -c 'echo x > src/HEAD'; cd src && git status": "ask",
+		"CDPATH=../other; cd src && git status":             "ask", "cd src/../link/.. && git status": "ask",
+		"cd link/.. && git status":                     "ask",
+		"for d in src own; do cd $d; git status; done": "ask",
+		"GIT_DIR=../other/.git; cd src && git status":  "ask",
+		"cd src && git -C ../../other status":          "ask",
+		"cd src && git fsck --lost-found":              "ask",
+		"git notes --ref list prune":                   "ask",
+		"git submodule --quiet foreach status":         "ask",
+		"git submodule update status":                  "ask",
+		"git fsck $X":                                  "ask",
+		"date -Rs2020-01-01":                           "ask",
+		"date -I 010100002020":                         "ask",
+	} {
+		place := permission.PathContext{Dir: g.repo, Roots: []string{g.repo}, Home: filepath.Join(g.top, "home"), GitEnv: true,
+			Git: permission.NewGit(g.repo)}
+		rules := permission.Rules{Allow: rulesOf(t, "Bash(cp:*)", permission.User)}
+		d := rules.Decide(t.Context(), permission.AcceptEdits, place, permission.Subject{Kind: "Bash", Text: line})
+		if d.Verdict.String() != want {
+			t.Errorf("%s: %v, want %s: %s", line, d.Verdict, want, d.Reason)
 		}
 	}
 }

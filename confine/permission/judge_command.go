@@ -2,6 +2,9 @@ package permission
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -164,7 +167,7 @@ func (j *judge) whyNotReadOnly(c *bash.SimpleCommand, dirs []string, known, move
 		if why := j.gitNeedsApproval(c, dirs); why != "" {
 			return why
 		}
-		if moved {
+		if moved && (!known || !j.keepsRepository(dirs)) {
 			return reasonGitMoved
 		}
 		if !j.paths.GitEnv {
@@ -187,6 +190,51 @@ func (j *judge) whyNotReadOnly(c *bash.SimpleCommand, dirs []string, known, move
 		}
 	}
 	return ""
+}
+
+// keepsRepository reports whether git finds the same repository in all directories in which a command may run: below the
+// working directory, reached through no link, with nothing on the way that begins another repository, and on a line that
+// writes nothing which could begin one.
+func (j *judge) keepsRepository(dirs []string) bool {
+	line, err := bash.Parse(j.request.Text, j.request.Extra)
+	if err != nil || j.paths.Resolve != nil || !onlyReads(line) || wanders(line) {
+		return false
+	}
+	top, err := Resolve(filepath.FromSlash(j.paths.Dir))
+	if err != nil {
+		return false
+	}
+	for _, dir := range dirs {
+		if _, err := os.Lstat(filepath.FromSlash(dir)); errors.Is(err, fs.ErrNotExist) {
+			continue // cd fails, and the directory stays what it was
+		}
+		below, ok := strings.CutPrefix(dir, strings.TrimSuffix(j.paths.Dir, "/"))
+		if to, err := Resolve(filepath.FromSlash(dir)); !ok || err != nil || to != filepath.Join(top, below) {
+			return false
+		}
+		for at := dir; at != j.paths.Dir; at = path.Dir(at) {
+			for _, name := range []string{".git", "HEAD", "commondir"} {
+				if j.paths.exists(at + "/" + name) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// wanders reports whether a line writes to a file by a redirection, or changes the directory to one above another, which
+// may be elsewhere if that one is a link.
+func wanders(line *bash.CommandLine) bool {
+	up := func(to bash.Chdir) bool {
+		return to.Word == nil || slices.ContainsFunc(to.Word.Values, func(v string) bool { return strings.Contains(v, "..") })
+	}
+	return slices.ContainsFunc(line.Items, func(item any) bool {
+		r, ok := item.(*bash.Redirect)
+		return ok && r.Write && !r.Target.Is("/dev/null")
+	}) || slices.ContainsFunc(line.Moves, up) || slices.ContainsFunc(line.Commands, func(c *bash.SimpleCommand) bool {
+		return slices.ContainsFunc(c.Inner, func(in bash.Inner) bool { return wanders(in.Script) })
+	})
 }
 
 // gitNeedsApproval returns why git needs approval in these directories even if a rule allows it; ""

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/confine/permission/internal/bash"
-	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -67,10 +67,8 @@ func (p *PathContext) mainDir() string {
 	main := ""
 	if p.Resolve == nil && p.Dir != "" {
 		top := topOf(p.Dir)
-		data, _ := regular.Read(filepath.Join(top, ".git"), 64<<10) // a directory, where it is not linked
-		dir, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "gitdir: ")
-		below, _, linked := strings.Cut(filepath.ToSlash(dir), "/.git/worktrees/")
-		if ok && linked && filepath.IsAbs(filepath.FromSlash(below)) {
+		dir, _ := gitfile.Named(filepath.Join(top, ".git")) // a directory, where it is not linked
+		if below, _, linked := strings.Cut(filepath.ToSlash(dir), "/.git/worktrees/"); linked {
 			if rel, err := filepath.Rel(top, p.Dir); err == nil {
 				main = path.Join(below, filepath.ToSlash(rel))
 			}

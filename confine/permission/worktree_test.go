@@ -93,25 +93,31 @@ func TestRelativeRulesInWorktree(t *testing.T) {
 	g.git("repo", "commit", "-qm", "one")
 	tree := filepath.Join(g.top, "tree")
 	g.git("repo", "worktree", "add", "-q", tree, "-b", "work")
-	for dir, want := range map[string]map[string]permission.Verdict{
-		tree:                       {"secrets/k": permission.Deny, "sub/secrets/k": permission.Allow, "other": permission.Allow},
-		filepath.Join(tree, "sub"): {"secrets/k": permission.Allow, "sub/secrets/k": permission.Deny},
-	} {
-		place := permission.PathContext{Dir: dir, Home: filepath.Join(g.top, "home"), Git: permission.NewGit(dir), GitEnv: true}
-		rules := permission.Rules{Allow: rulesOf(t, "Read | Bash(*)", permission.Flag),
-			Deny: rulesOf(t, "Read(./secrets/**)", permission.User)}
-		for name, verdict := range want {
-			path := filepath.Join(g.repo, filepath.FromSlash(name))
-			for _, s := range []permission.Subject{{Kind: permission.KindRead, Text: path, Tool: "read"},
-				{Kind: "Bash", Text: "cat " + path}} {
-				if d := rules.Decide(t.Context(), permission.Default, place, s); d.Verdict != verdict {
-					t.Errorf("in %s, %s: %s, want %s", dir, s.Text, d.Verdict, verdict)
+	check := func(form string) {
+		t.Helper()
+		for dir, want := range map[string]map[string]permission.Verdict{
+			tree:                       {"secrets/k": permission.Deny, "sub/secrets/k": permission.Allow, "other": permission.Allow},
+			filepath.Join(tree, "sub"): {"secrets/k": permission.Allow, "sub/secrets/k": permission.Deny},
+		} {
+			place := permission.PathContext{Dir: dir, Home: filepath.Join(g.top, "home"), Git: permission.NewGit(dir), GitEnv: true}
+			rules := permission.Rules{Allow: rulesOf(t, "Read | Bash(*)", permission.Flag),
+				Deny: rulesOf(t, "Read(./secrets/**)", permission.User)}
+			for name, verdict := range want {
+				path := filepath.Join(g.repo, filepath.FromSlash(name))
+				for _, s := range []permission.Subject{{Kind: permission.KindRead, Text: path, Tool: "read"},
+					{Kind: "Bash", Text: "cat " + path}} {
+					if d := rules.Decide(t.Context(), permission.Default, place, s); d.Verdict != verdict {
+						t.Errorf("%s: in %s, %s: %s, want %s", form, dir, s.Text, d.Verdict, verdict)
+					}
 				}
-			}
-			closed := rules.Closed(permission.Default, place, permission.Subject{Tool: "grep"})
-			if got := closed(path); got != (verdict == permission.Deny) {
-				t.Errorf("in %s, %s is closed: %t", dir, path, got)
+				closed := rules.Closed(permission.Default, place, permission.Subject{Tool: "grep"})
+				if got := closed(path); got != (verdict == permission.Deny) {
+					t.Errorf("%s: in %s, %s is closed: %t", form, dir, path, got)
+				}
 			}
 		}
 	}
+	check("an absolute path")
+	g.write("tree/.git", "gitdir: ../repo/.git/worktrees/tree\n") // as with worktree.useRelativePaths of git 2.48
+	check("a relative path")
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/knack-agent/knack/confine/git"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 )
 
 // A git command that writes protected files asks before it starts. One that a script or an alias runs is found out only
@@ -52,7 +53,7 @@ func (n *protectedFiles) checkouts() (all []*checkout) {
 		c := &checkout{top: filepath.Dir(path), dir: path, since: time.Now()}
 		if !t.dir {
 			var ok bool
-			if c.dir, ok = gitFileTarget(path); !ok {
+			if c.dir, ok = gitfile.Target(path); !ok {
 				continue
 			}
 		}
@@ -95,7 +96,7 @@ func (c *checkout) readRef(name string) string {
 
 // common returns the directory of git that all work trees of the repository have.
 func (c *checkout) common() string {
-	if common, ok := commonDir(c.dir); ok {
+	if common, ok := gitfile.Common(c.dir); ok {
 		return common
 	}
 	return c.dir
@@ -540,7 +541,7 @@ func (c *checkout) moved() map[string]string {
 
 // packedTip returns the commit of a branch without a file of its own.
 func packedTip(dir, ref string) string {
-	if common, ok := commonDir(dir); ok {
+	if common, ok := gitfile.Common(dir); ok {
 		dir = common
 	}
 	text, _ := readBelow(dir, dir+"/packed-refs", 16<<20)

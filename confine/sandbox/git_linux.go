@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 )
 
 // placeholderText is the content of the files that the sandbox creates in a git directory while a
@@ -70,11 +72,11 @@ type worktreePlaces map[string]struct {
 func (p worktreePlaces) at(own string) string {
 	var st unix.Stat_t
 	if p == nil || unix.Lstat(own+"/gitdir", &st) != nil {
-		return worktreeAt(own)
+		return gitfile.Worktree(own)
 	}
 	now := p[own]
 	if now.ino != st.Ino || now.ctime != st.Ctim.Nano() {
-		now.ino, now.ctime, now.dir = st.Ino, st.Ctim.Nano(), worktreeAt(own)
+		now.ino, now.ctime, now.dir = st.Ino, st.Ctim.Nano(), gitfile.Worktree(own)
 		if delete(p, own); time.Since(time.Unix(0, now.ctime)) > fresh && st.Mode&unix.S_IFMT == unix.S_IFREG {
 			p[own] = now
 		}
@@ -172,11 +174,11 @@ func (g *gitGuard) reserve(opened dirSet) (made []*placeholder, ok bool) {
 // gitPointer returns the resolved git directories that a .git file refers to: its own and, for a
 // worktree, the common one.
 func gitPointer(path string) []string {
-	own, ok := gitFileTarget(path)
+	own, ok := gitfile.Target(path)
 	if !ok {
 		return nil
 	}
-	if common, ok := commonDir(own); ok && common != own {
+	if common, ok := gitfile.Common(own); ok && common != own {
 		return []string{own, common}
 	}
 	return []string{own}
@@ -199,12 +201,12 @@ func outerGit(dir, home string) (dirs, shared []string) {
 			}
 			return []string{path}, nil
 		}
-		own, ok := gitFileTarget(path)
+		own, ok := gitfile.Target(path)
 		if !ok {
 			return nil, nil
 		}
 		common := filepath.Dir(filepath.Dir(own))
-		if !worktreeOf(common, own, path) {
+		if !gitfile.IsWorktree(common, own, path) {
 			return nil, nil
 		}
 		return []string{common}, []string{common + "/HEAD", common + "/index"}

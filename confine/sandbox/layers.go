@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 )
 
 // What commands write to the caches of language tools is in one directory for each project: "own" has the
@@ -261,4 +263,29 @@ func (s *Sandbox) CacheReport() CacheReport {
 		}
 	}
 	return r
+}
+
+// repositoryOf returns the git directory with the history of dir, or the directory that it belongs to without
+// one. Worktrees of a repository have the same.
+func repositoryOf(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		path := filepath.Join(at, ".git")
+		if info, err := os.Lstat(path); err == nil {
+			own, ok := gitfile.Target(path)
+			// Anyone can write a .git file, so the directory that it names must refer back to it.
+			if common := filepath.Dir(filepath.Dir(own)); ok && gitfile.IsWorktree(common, own, path) {
+				return common
+			}
+			if info.IsDir() {
+				return path
+			}
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
@@ -373,8 +374,8 @@ func (n *protectedFiles) isWorktree(path string, t fileID) bool {
 	own := filepath.Dir(path)
 	switch filepath.Base(path) {
 	case ".git":
-		target, ok := gitFileTarget(path)
-		if !ok || !worktreeOf(filepath.Dir(filepath.Dir(target)), target, path) {
+		target, ok := gitfile.Target(path)
+		if !ok || !gitfile.IsWorktree(filepath.Dir(filepath.Dir(target)), target, path) {
 			return false
 		}
 		own = target
@@ -383,7 +384,7 @@ func (n *protectedFiles) isWorktree(path string, t fileID) bool {
 		return false
 	}
 	common := filepath.Dir(filepath.Dir(own))
-	if c, ok := commonDir(own); !ok || c != common || !slices.Contains(n.gits(n.known), common) {
+	if c, ok := gitfile.Common(own); !ok || c != common || !slices.Contains(n.gits(n.known), common) {
 		return false
 	}
 	for _, name := range []string{"config.worktree", "modules"} {

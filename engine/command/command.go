@@ -38,6 +38,7 @@ func All(hotkeys string) []engine.Command {
 		{Name: "tree", Hint: "[N]", Description: "show the session's branches, or go to an entry", Run: tree},
 		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: export,
 			Anytime: true},
+		{Name: "import", Hint: "FILE", Description: "continue a session of Claude Code, Pi or Knack", Run: importSession},
 		{Name: "share", Description: "upload the session as a secret gist, after asking", Run: share},
 		{Name: "copy", Description: "copy the last answer to the clipboard", Run: copyAnswer, Anytime: true},
 		{Name: "compact", Hint: "[FOCUS]", Description: "replace the conversation so far with a summary", Run: compact},
@@ -47,7 +48,7 @@ func All(hotkeys string) []engine.Command {
 			Anytime: true},
 
 		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: setModel, Anytime: true},
-		{Name: "effort", Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort,
+		{Name: "effort", Also: []string{"thinking"}, Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort,
 			Anytime: true},
 		{Name: "skills", Description: "list the skills, or those that match some words", Hint: "[WORDS]", Run: listSkills,
 			Anytime: true},

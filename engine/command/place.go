@@ -12,6 +12,17 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
+// typedPath returns the absolute path that a person means in this directory.
+func typedPath(p *engine.Project, path string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		return filepath.Join(p.Env().Home(), rest)
+	}
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(p.Dir(), path)
+}
+
 func addDir(ctx context.Context, s *engine.Session, dir string) (engine.Reply, error) {
 	p := s.Engine().Project()
 	if dir == "" {
@@ -23,10 +34,7 @@ func addDir(ctx context.Context, s *engine.Session, dir string) (engine.Reply, e
 		b.add("/add-dir DIR adds a directory until the end; the setting permissions.additionalDirectories, always")
 		return engine.Reply{Text: b.text(), Value: map[string]any{"directories": p.Roots()}}, nil
 	}
-	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
-		dir = filepath.Join(p.Env().Home(), rest)
-	}
-	c, err := s.Engine().AddDir(ctx, dir)
+	c, err := s.Engine().AddDir(ctx, typedPath(p, dir))
 	if err != nil {
 		return engine.Reply{}, err
 	}

@@ -65,6 +65,11 @@ type Agent struct {
 	Servers Servers
 	// Resolve finds the model that a skill or an agent names; nil: Model is used for all.
 	Resolve func(name string) (llm.Model, error)
+	// NoModel is told the ID of a model found by Resolve that its provider does not have; Resolve must not find it again.
+	// The run goes on with the model that it would have otherwise. nil: such a model ends the run.
+	NoModel func(id string)
+	// Instead takes the place of Model if that is such a model, as of a sub-agent; nil: Model was not named so.
+	Instead llm.Model
 
 	Skills Skills
 	Policy Policy

@@ -78,7 +78,7 @@ func (r *subAgents) configure(child *Agent, d *Definition) {
 	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {
 		if m, err := r.Resolve(name); err == nil {
-			child.Model = m
+			child.Model, child.Instead = m, r.Model
 		} else {
 			r.debug("model", "the model of an agent was not found", "agent", d.Name, "name", name, "error", err)
 		}

@@ -3,9 +3,13 @@ package agent
 import (
 	"errors"
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // attemptsBeforeFallback is how often a model is asked before another takes its place.
@@ -31,24 +35,72 @@ func (f *fallbacks) of(model llm.Model) llm.Model {
 }
 
 // fallBack returns the model to go on with after a request failed; nil: the same model is asked again, or there is no
-// other.
-func (r *run) fallBack(model llm.Model, attempt int, err error) llm.Model {
+// other. That a provider does not have a model that a skill or an agent named is recorded, so that it is not tried again.
+func (r *run) fallBack(model llm.Model, attempt int, err error) (llm.Model, error) {
 	var e *llm.Error
-	if len(r.Fallback) == 0 || !errors.As(err, &e) {
-		return nil
+	if !errors.As(err, &e) {
+		return nil, nil
+	}
+	missing, id := noSuchModel(e), model.Info().ID
+	if missing && r.NoModel != nil {
+		if next := unnamed(r.turn, id); next != nil {
+			r.NoModel(id)
+			r.emit(Event{Retry: &Retrying{Attempt: 1, Err: err, Model: next.Info().ID}})
+			_, err = r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Missing: []string{id},
+				People: "the model " + id + " is not used any more, its provider does not have it: " + err.Error()}})
+			return next, err
+		}
 	}
 	_, again := r.Retry.delay(attempt, err)
-	missing := e.Status == http.StatusNotFound
-	if !missing && (!e.Temporary() || again && attempt+1 < attemptsBeforeFallback) {
-		return nil
+	if len(r.Fallback) == 0 || !missing && (!e.Temporary() || again && attempt+1 < attemptsBeforeFallback) {
+		return nil, nil
 	}
 	f := &r.fallbacks
-	f.failed = append(f.failed, model.Info().ID)
+	f.failed = append(f.failed, id)
 	next := f.of(model)
 	if next == nil {
 		f.failed = f.failed[:len(f.failed)-1] // it is the last one, and stays in use
-		return nil
+		return nil, nil
 	}
 	r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Err: err, Model: next.Info().ID}})
+	return next, nil
+}
+
+// unnamed returns the model that is used if a skill or an agent does not name the one with an ID; nil: none has named it.
+func unnamed(t *turn, id string) llm.Model {
+	state := t.log.State()
+	if named, _ := t.effectiveModel(state); named.Info().ID != id {
+		return nil // it is a fallback
+	}
+	state.Scopes = nil // what the skills name
+	next, _ := t.effectiveModel(state)
+	if next.Info().ID == id {
+		next = t.Instead
+	}
+	if next == nil || next.Info().ID == id {
+		return nil
+	}
 	return next
 }
+
+// noSuchModel reports whether an error says that the provider does not have the model. Many answer 404, others 400 or
+// 403 with a message: "Model Not Exist", "x is not a valid model ID", "The provided model identifier is invalid",
+// "does not have access to model x".
+func noSuchModel(e *llm.Error) bool {
+	if e.Status == http.StatusNotFound {
+		return true
+	}
+	text := strings.ToLower(e.Message)
+	if e.Status != http.StatusBadRequest && e.Status != http.StatusForbidden || !strings.Contains(text, "model") {
+		return false
+	}
+	return slices.ContainsFunc([]string{"model not exist", "model not found", "model_not_found", "not a valid model",
+		"invalid model", "unknown model", "no such model", "model identifier is invalid", "have access to model",
+		"have access to the model"}, func(words string) bool { return strings.Contains(text, words) }) ||
+		missingWords().MatchString(text)
+}
+
+// missingWords finds a model's name between "model" and what is said about it.
+var missingWords = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`model:? \S+ (is |was |does )?not (found|exist|available|supported)`)
+})

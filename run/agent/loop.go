@@ -273,7 +273,11 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			attempt--
 			continue
 		}
-		if next := r.fallBack(model, attempt, err); next != nil {
+		next, failed := r.fallBack(model, attempt, err)
+		if failed != nil {
+			return nil, failed
+		}
+		if next != nil {
 			model, attempt = next, -1
 			continue
 		}

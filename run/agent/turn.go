@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
@@ -42,6 +43,9 @@ func (t *turn) note(model, people string) error {
 // unknown model is not used; the activation reports it.
 func (t *turn) effectiveModel(state session.State) (llm.Model, string) {
 	model, effort := t.Model, t.Effort
+	if t.Instead != nil && slices.Contains(state.Missing, model.Info().ID) {
+		model = t.Instead
+	}
 	if state.Effort != "" {
 		effort = state.Effort
 	}

@@ -1,6 +1,8 @@
 package llm
 
 import (
+	"context"
+	"crypto/sha256"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,6 +25,10 @@ type Endpoint struct {
 	Header  http.Header  // additional headers, such as OpenRouter's; may be nil
 	Client  *http.Client // nil: http.DefaultClient, which honours HTTPS_PROXY and NO_PROXY
 
+	// Cloud is set for a model that another company's cloud serves in the format of the model's vendor; nil: the vendor's
+	// own server, or a compatible one.
+	Cloud *Cloud
+
 	// Budget means that the model takes the amount of thinking as a number of tokens (Claude up to 4.5,
 	// Gemini 2.5), not as a level.
 	Budget bool
@@ -38,6 +44,20 @@ type Endpoint struct {
 	// Limit is what all endpoints that have it may receive at the same time; nil: each answer has only a limit of its
 	// own.
 	Limit *Limit
+}
+
+// A Cloud is how requests reach a model that another company's cloud serves. Its functions must be safe for concurrent
+// use. Package llm/cloud makes them.
+type Cloud struct {
+	URL string // where answers are asked for; it names the model
+
+	// Version is the version of the Messages format, which is then in the body, where the name of the model is not.
+	// Unstreamed means that the body does not ask for a stream, because URL does, and that it has the betas.
+	Version    string
+	Unstreamed bool
+
+	// Authorize adds what shows who sends a request. body is the SHA-256 of its body.
+	Authorize func(ctx context.Context, r *http.Request, body [sha256.Size]byte) error
 }
 
 // A Limit is how many bytes of answers, decompressed, may be received at the same time. Without it, several endless

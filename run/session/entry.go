@@ -348,6 +348,8 @@ type Note struct {
 	Servers []string `json:"servers,omitempty"`
 	// Withheld are the hashes of media that a provider refused; they are not sent any more.
 	Withheld []string `json:"withheld,omitempty"`
+	// Missing are the IDs of models that a skill or an agent named and their provider does not have.
+	Missing []string `json:"missing,omitempty"`
 	// Mode is the permission mode about which the note informs the model; "": none.
 	Mode permission.Mode `json:"mode,omitempty"`
 	// Suggested names the skills that the note suggests.

@@ -26,6 +26,8 @@ type State struct {
 	Texts []Text
 	// Withheld are the hashes of media that are not sent, because a provider refused them.
 	Withheld []string
+	// Missing are the models that were named and their provider does not have; they are not tried again.
+	Missing []string
 	// Compacted is the value of Requests at the last compaction.
 	Compacted int
 
@@ -194,6 +196,7 @@ func (s *State) fold(e Entry) {
 		s.Found, s.Search = mergeNames(s.Found, e.Note.Found), s.Search || e.Note.Search
 		s.Rules, s.Servers = mergeNames(s.Rules, e.Note.Rules), mergeNames(s.Servers, e.Note.Servers)
 		s.Withheld = mergeNames(s.Withheld, e.Note.Withheld)
+		s.Missing = mergeNames(s.Missing, e.Note.Missing)
 		set(&s.NotedMode, e.Note.Mode)
 		for _, name := range e.Note.Suggested {
 			if s.Suggested == nil {

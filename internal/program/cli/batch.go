@@ -24,7 +24,6 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -145,12 +144,8 @@ func (f *batchFlags) tasks(c *cobra.Command, args []string) (items []batch.Item,
 				hint := "knack batch --help"
 				if errors.Is(err, os.ErrNotExist) {
 					hint = "ls " + plain.Line(filepath.Dir(path))
-					var names []string
-					for _, sub := range c.Commands() {
-						names = append(names, sub.Name())
-					}
-					if near := similar.Names(path, names); len(near) > 0 {
-						hint = "knack batch " + near[0]
+					if near := nearCommand(c, path); near != "" {
+						hint = "knack batch " + near
 					}
 				}
 				return &engine.Error{Err: err, Hint: hint, Exit: engine.ExitUsage}

@@ -241,6 +241,18 @@ func rootCommand(args []string) *cobra.Command {
 			defer leave()
 		}
 		f.tools = chosenTools(c, f.tools)
+		if f.inputFormat == "text" { // a host may know tools that this version does not have
+			if err := checkTools(f.tools); err != nil {
+				return err
+			}
+		}
+		if f.listModels {
+			models := modelsCommand()
+			models.SetContext(c.Context())
+			models.SetOut(c.OutOrStdout())
+			models.SetErr(c.ErrOrStderr())
+			return models.RunE(models, args)
+		}
 		f.pick = c.Flags().Changed("resume") && f.resume == ""
 		if !f.printing && f.inputFormat == "text" && readsTerminal(c.InOrStdin()) {
 			return f.talk(c, args)

@@ -13,9 +13,10 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "no-session", "verbose",
+	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "name", "no-session", "verbose",
 		"debug", "workspace", "worktree", "add-dir", "settings", "help", "version"}},
-	{"Model", []string{"model", "effort", "fallback-model", "system-prompt", "append-system-prompt", "betas",
+	{"Model", []string{"model", "effort", "fallback-model", "list-models", "system-prompt",
+		"system-prompt-file", "append-system-prompt", "append-system-prompt-file", "betas",
 		"task-budget", "max-turns", "max-cost", "background", "exit-refused"}},
 	{"Permissions", []string{"permission-mode", "allow", "allowed-tools", "ask", "deny", "disallowed-tools", "trust",
 		"sandbox", "dangerously-skip-permissions"}},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -69,6 +70,8 @@ type runFlags struct {
 	background  string
 	exitRefused bool // end with ExitRefused if a call was refused
 	sessionID   string
+	name        string // title of the session
+	listModels  bool
 	resume      string
 	pick        bool // -r without an ID: the user picks the session
 	cont        bool
@@ -128,9 +131,12 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.tools, "tools", "", "the tools: names, none, all, readOnly, coding, default, or changes such as "+
 		"+grep,-bash")
 	fs.StringVar(&f.systemPrompt, "system-prompt", "", "replace the system prompt")
+	fs.Var(&promptFile{flags: fs, to: "system-prompt"}, "system-prompt-file", "replace the system prompt by the text of a `FILE`")
 	fs.StringVar(&f.jsonSchema, "json-schema", "", "with -p: answer with JSON that matches this schema: a `FILE`, "+
 		"or JSON")
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add `TEXT` to the system prompt")
+	fs.Var(&promptFile{flags: fs, to: "append-system-prompt"}, "append-system-prompt-file",
+		"add the text of a `FILE` to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
 	fs.StringVar(&f.worktree, "worktree", "", "work in a git worktree and on a branch of its own, knack/`NAME`")
 	fs.Lookup("worktree").NoOptDefVal = anyWorktree
@@ -151,6 +157,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.exitRefused, "exit-refused", false, "with -p: end with exit code 3 if a call was refused")
 	fs.BoolVar(&f.noSession, "no-session", false, "do not write the session to disk")
 	fs.StringVar(&f.sessionID, "session-id", "", "the ID of the new session")
+	fs.StringVar(&f.name, "name", "", "the `TITLE` of the session")
+	fs.BoolVar(&f.listModels, "list-models", false, "the same as knack models")
 	fs.BoolVarP(&f.cont, "continue", "c", false, "continue the last session of this directory")
 	fs.StringVarP(&f.resume, "resume", "r", "", "continue the session with this `ID`; without an ID: pick one from a list")
 	fs.BoolVar(&f.fork, "fork-session", false, "with -c or -r: continue in a copy of the session")
@@ -253,6 +261,11 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	s, err := e.Start(ctx, person, o)
 	if err != nil {
 		return nil, err
+	}
+	if title := strings.Join(strings.Fields(f.name), " "); title != "" {
+		if err := s.Set(ctx, session.Setting{Title: title}); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 	}
 	if !f.ofWorker {
 		markSession(s)

@@ -1,22 +1,17 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/transcript"
-	"github.com/knack-agent/knack/engine/transcript/claude"
-	"github.com/knack-agent/knack/engine/transcript/pi"
-	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/run/session"
 )
 
 func sessionImportCommand() *cobra.Command {
@@ -78,45 +73,14 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 		defer f.Close()
 		in = f
 	}
-	t, err := readTranscript(in, path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", plain.Line(path), err)
+	id, warnings, err := command.Import(engine.Env(nil).Sessions(dir), dir, in, path, part.KnownTools())
+	for _, w := range warnings {
+		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", w)
 	}
-	for _, p := range t.Problems {
-		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(p.String()))
-	}
-	if t.Dir != "" && filepath.Clean(t.Dir) != dir {
-		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s: its paths are from %s, but the session belongs to this directory\n",
-			plain.Line(path), plain.Line(t.Dir))
-	}
-	id, err = importSession(dir, t)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", plain.Line(path), err)
-	}
-	return id, nil
+	return id, err
 }
 
-// readTranscript reads a transcript. Our tools are used only to convert names and inputs of
-// calls; none of them runs.
+// readTranscript reads a transcript with the tools of this program; none of them runs.
 func readTranscript(in io.Reader, name string) (*transcript.Transcript, error) {
-	return transcript.Read(in, transcript.ReadOptions{
-		Name: name, Agents: []transcript.Importer{claude.Agent, pi.Agent}, Tools: part.KnownTools(),
-	})
-}
-
-// importSession saves a transcript as a new session of a directory.
-func importSession(dir string, t *transcript.Transcript) (id string, err error) {
-	if t.Log.Leaf() == 0 {
-		return "", fmt.Errorf("this transcript of %s is empty", t.Agent)
-	}
-	store := engine.Env(nil).Sessions(dir)
-	h := session.Header{Dir: dir, Imported: true, From: plain.Line(cmp.Or(t.ID, t.Agent))}
-	if t.Agent != transcript.Knack {
-		h.From = plain.Line(t.Agent + " " + t.ID)
-	}
-	to, err := store.Copy(h, t.Log.Walk())
-	if err != nil {
-		return "", err
-	}
-	return to.ID(), to.Close()
+	return command.ReadTranscript(in, name, part.KnownTools())
 }

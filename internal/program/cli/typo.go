@@ -154,18 +154,30 @@ func noSubcommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	near := nearCommand(c, args[0])
+	if near == "" {
+		return engine.Usagef(c.CommandPath()+" --help", "%s has no command %q", c.CommandPath(), args[0])
+	}
+	return engine.Usagef(strings.Join(append([]string{c.CommandPath(), near}, args[1:]...), " "),
+		"%s has no command %q; did you mean %s?", c.CommandPath(), args[0], near)
+}
+
+// nearCommand returns the subcommand of c that a word probably means: by its meaning elsewhere, or by its letters; "":
+// none.
+func nearCommand(c *cobra.Command, word string) string {
+	if name := meaning(c, word); name != "" {
+		return name
+	}
 	var names []string
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
 			names = append(names, sub.Name())
 		}
 	}
-	near := similar.Names(args[0], names)
-	if len(near) == 0 {
-		return engine.Usagef(c.CommandPath()+" --help", "%s has no command %q", c.CommandPath(), args[0])
+	if near := similar.Names(word, names); len(near) > 0 {
+		return near[0]
 	}
-	return engine.Usagef(strings.Join(append([]string{c.CommandPath(), near[0]}, args[1:]...), " "),
-		"%s has no command %q; did you mean %s?", c.CommandPath(), args[0], near[0])
+	return ""
 }
 
 // noSuchCommand returns an error for --help after words that name no command, for which cobra would print the help of
@@ -197,12 +209,17 @@ func flagError(c *cobra.Command, err error) error {
 			kind := map[string]string{"int": "a whole number", "float64": "a number", "bool": "true or false"}
 			err = fmt.Errorf("%s: %q is not %s", name, value.GetValue(),
 				cmp.Or(kind[value.GetFlag().Value.Type()], "a value of it"))
+		} else if _, ok := value.GetFlag().Value.(*promptFile); ok {
+			err = fmt.Errorf("%s: %w", name, value.Unwrap())
 		}
 		return engine.Usagef(help, "%w", err)
 	}
 	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !ok { // such as -model
 		_, name, _ = strings.Cut(err.Error(), " in -")
+	}
+	if do, ok := flagMeanings[name]; ok && !c.HasParent() {
+		return engine.Usagef(do, "%w", err)
 	}
 	if len(name) > 1 {
 		var names []string

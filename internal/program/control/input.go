@@ -130,7 +130,8 @@ type prompt struct {
 	ends     bool // what has ended in the background begins the turn
 	silent   bool // it starts no turn, but waits for the next prompt
 	// bad is why a host's message cannot be sent; its turn only reports that.
-	bad error
+	bad     error
+	stopped bool // the host interrupted it before its turn began
 }
 
 // readPrompt reads a message from the host: text, or blocks of text and images. On an error, field

@@ -439,7 +439,7 @@ func (s *server) turns(ctx context.Context) error {
 			s.Out.End(err)
 			return err
 		}
-		s.await(ctx, session)
+		p.stopped = s.await(ctx, session, !s.started && p.bad == nil && !p.silent && !p.ends)
 		if p.ends {
 			if p.Input, ok = s.announce(session); !ok {
 				continue
@@ -520,9 +520,10 @@ func (s *server) ended(ctx context.Context) error {
 	return engine.Interrupted(ctx)
 }
 
-// await waits until the host's servers are connected or have failed, so that the first request offers
-// their tools.
-func (s *server) await(ctx context.Context, session *engine.Session) {
+// await waits until the host's servers are connected or have failed, so that the first request offers their tools.
+// Before the first turn it also waits for the servers that the first request waits for, so that the Init message says
+// whether they are connected, and reports whether the host interrupted that turn meanwhile.
+func (s *server) await(ctx context.Context, session *engine.Session, first bool) (stopped bool) {
 	s.mu.Lock()
 	connect := s.connect
 	s.connect = false
@@ -532,6 +533,19 @@ func (s *server) await(ctx context.Context, session *engine.Session) {
 		defer cancel()
 		session.MCP().WaitHost(ctx) // later servers are offered with a later request
 	}
+	if !first {
+		return false
+	}
+	wait, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s.mu.Lock()
+	s.stopTurn = stop
+	s.mu.Unlock()
+	engine.AwaitServers(wait, session) // its error is that of the turn too
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopTurn = nil
+	return errors.Is(context.Cause(wait), errInterrupted)
 }
 
 // record adds a host's message that needs no answer to the log.
@@ -566,6 +580,9 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	s.mu.Lock()
 	s.stopTurn = stop
 	s.mu.Unlock()
+	if p.stopped {
+		stop(errInterrupted)
+	}
 	in, err := s.current().Attach(turn, p.Input)
 	if err != nil {
 		s.Out.End(err)

@@ -57,9 +57,13 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 	default:
 		header.Set("X-Api-Key", m.e.Key)
 	}
-	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://api.anthropic.com"), "/"), "/v1")
+	url := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://api.anthropic.com"), "/"), "/v1") +
+		"/v1/messages"
+	if c := m.e.Cloud; c != nil {
+		url, header = c.URL, http.Header{}
+	}
 	return m.mends.Stream(schema.Messages, req, mends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
-		return wire.Stream(ctx, &m.e, base+"/v1/messages", header, body(m, req, made), &decoder{e: &m.e})
+		return wire.Stream(ctx, &m.e, url, header, body(m, req, made), &decoder{e: &m.e})
 	})
 }
 

@@ -15,9 +15,11 @@ import (
 // vendor's examples.
 
 type request struct {
-	Model        string        `json:"model"`
+	Model        string        `json:"model,omitempty"`
+	Version      string        `json:"anthropic_version,omitempty"` // of clouds, where it is not in a header
+	Betas        []string      `json:"anthropic_beta,omitempty"`    // the same
 	MaxTokens    int           `json:"max_tokens"`
-	Stream       bool          `json:"stream"`
+	Stream       bool          `json:"stream,omitempty"`
 	Thinking     *thinking     `json:"thinking,omitempty"`
 	OutputConfig *outputConfig `json:"output_config,omitempty"`
 	Tools        []toolSpec    `json:"tools,omitempty"`
@@ -114,6 +116,14 @@ func body(m *model, req *llm.Request, made map[string]bool) *wire.Body {
 		ephemeral, mark = nil, ""
 	}
 	out := &request{Model: e.Name, MaxTokens: req.MaxTokens, Stream: true}
+	if c := e.Cloud; c != nil {
+		out.Model, out.Version, out.Stream = "", c.Version, !c.Unstreamed
+		if betas := e.Header.Get("Anthropic-Beta"); c.Unstreamed && betas != "" {
+			for beta := range strings.SplitSeq(betas, ",") {
+				out.Betas = append(out.Betas, strings.TrimSpace(beta))
+			}
+		}
+	}
 	if out.MaxTokens <= 0 {
 		out.MaxTokens = defaultLimit
 		if e.Info.MaxOutput > 0 {

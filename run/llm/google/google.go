@@ -45,6 +45,9 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 	}
 	base := strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://generativelanguage.googleapis.com"), "/")
 	url := strings.TrimSuffix(base, "/v1beta") + "/v1beta/models/" + m.e.Name + ":streamGenerateContent?alt=sse"
+	if c := m.e.Cloud; c != nil {
+		url, header = c.URL, http.Header{}
+	}
 	return m.mends.Stream(schema.Gemini, req, nil, func(made map[string]bool) iter.Seq2[llm.Event, error] {
 		return wire.Stream(ctx, &m.e, url, header, body(m, req, made), &decoder{e: &m.e})
 	})

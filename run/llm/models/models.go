@@ -42,6 +42,8 @@ type Provider struct {
 	Header    map[string]string `json:"header,omitempty"`    // additional headers
 	Local     bool              `json:"local,omitempty"`     // needs no key
 	Named     bool              `json:"named,omitempty"`     // used only when named
+	Cloud     string            `json:"cloud,omitempty"`     // the llm/cloud.Kind that serves the models; "": none
+	UseEnv    string            `json:"use_env,omitempty"`   // environment variable that makes it the preferred one
 	Like      string            `json:"like,omitempty"`      // uses the models and aliases of this provider
 	Aliases   map[string]string `json:"aliases,omitempty"`   // maps fast, default and strong to names of models
 
@@ -108,6 +110,8 @@ func mergeProvider(p, x Provider) Provider {
 	set(&p.BaseEnv, x.BaseEnv)
 	set(&p.TokenEnv, x.TokenEnv)
 	set(&p.Like, x.Like)
+	set(&p.Cloud, x.Cloud)
+	set(&p.UseEnv, x.UseEnv)
 	set(&p.KeyHelper, x.KeyHelper)
 	set(&p.Proxy, x.Proxy)
 	p.Configured = p.Configured || x.Configured
@@ -203,7 +207,7 @@ func (t Table) Find(name, current string) (p Provider, model string, err error) 
 			return p, name, nil
 		}
 	}
-	if inUse && !strings.Contains(name, "/") {
+	if inUse && (!strings.Contains(name, "/") || cur.Cloud == "bedrock" && strings.HasPrefix(name, "arn:")) {
 		return cur, name, nil
 	}
 	return p, "", &Unknown{Name: name, Near: t.near(name)}
@@ -296,11 +300,11 @@ func (t Table) Has(p Provider, name string) bool {
 func (t Table) Model(p Provider, name string) (Model, bool) { return t.findModel(p, name) }
 
 func (t Table) findModel(p Provider, name string) (Model, bool) {
-	like := p.Name
-	if p.Like != "" {
-		like = p.Like
+	like, names := p.likeOf(name), []string{name, withoutDate(name)}
+	if p.Cloud != "" {
+		names = append(names, vendorName(name))
 	}
-	for _, n := range []string{name, withoutDate(name)} {
+	for _, n := range names {
 		if m, ok := t.Models[p.Name+"/"+n]; ok {
 			return m, true
 		}
@@ -339,7 +343,7 @@ func withoutDate(name string) string {
 func (t Table) Endpoint(p Provider, name string, getenv func(string) string) (llm.Endpoint, Format) {
 	m, _ := t.findModel(p, name)
 	e := llm.Endpoint{
-		Name: name, BaseURL: p.Base, Budget: m.Budget,
+		Name: p.cloudName(name), BaseURL: p.Base, Budget: m.Budget,
 		Info: llm.Info{
 			ID: p.Name + "/" + name, Window: m.Window, MaxOutput: m.MaxOutput, Thinking: m.Thinking,
 			Vision: strings.Contains(m.Takes, "image"), Documents: strings.Contains(m.Takes, "pdf"),
@@ -357,6 +361,9 @@ func (t Table) Endpoint(p Provider, name string, getenv func(string) string) (ll
 	format := p.Format
 	if format == "" {
 		format = Chat
+	}
+	if p.Cloud == "vertex" && isGemini(name) {
+		format = Gemini
 	}
 	if getenv != nil && p.BaseEnv != "" && !p.Configured {
 		if base := getenv(p.BaseEnv); base != "" {

@@ -102,6 +102,19 @@ func builtIn() Table {
 				Name: "vllm", Format: Chat, Base: "http://127.0.0.1:8000/v1", KeyEnv: []string{"VLLM_API_KEY"},
 				Local: true,
 			},
+			{
+				Name: "azure", Also: []string{"azure-openai"}, Cloud: "azure", Format: Responses,
+				BaseEnv: "AZURE_OPENAI_ENDPOINT", KeyEnv: []string{"AZURE_OPENAI_API_KEY"}, Like: "openai",
+			},
+			{
+				Name: "bedrock", Also: []string{"aws", "amazon-bedrock"}, Cloud: "bedrock", Format: Messages,
+				BaseEnv: "ANTHROPIC_BEDROCK_BASE_URL", KeyEnv: []string{"AWS_BEARER_TOKEN_BEDROCK"},
+				UseEnv: "CLAUDE_CODE_USE_BEDROCK", Like: "anthropic",
+			},
+			{
+				Name: "vertex", Also: []string{"google-vertex", "vertexai"}, Cloud: "vertex", Format: Messages,
+				BaseEnv: "ANTHROPIC_VERTEX_BASE_URL", UseEnv: "CLAUDE_CODE_USE_VERTEX", Like: "anthropic",
+			},
 		},
 		Aliases: map[string]string{"haiku": "fast", "sonnet": "default", "opus": "strong"},
 		Models: map[string]Model{

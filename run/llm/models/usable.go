@@ -26,6 +26,7 @@ func (p Provider) here(getenv func(string) string) bool {
 // provider's key is stored.
 func (t Table) Preferred(getenv func(string) string, stored func(provider string) bool) string {
 	for _, usable := range []func(Provider) bool{
+		func(p Provider) bool { return p.chosen(getenv) },
 		func(p Provider) bool {
 			key, _ := p.EnvKey(getenv)
 			return key != "" && !p.Named && !p.Local
@@ -62,6 +63,9 @@ func (t Table) Usable(getenv func(string) string, stored func(provider string) s
 			u.Key = "providers." + p.Name + ".keyHelper"
 		case u.Key == "":
 			u.Key = stored(p.Name)
+		}
+		if u.Key == "" && p.chosen(getenv) {
+			u.Key = p.UseEnv
 		}
 		if u.Key != "" && !p.Named || p.here(getenv) {
 			all = append(all, u)

@@ -31,7 +31,7 @@ func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event
 		}
 	}
 	return m.mends.Stream(schema.Chat, req, chatMends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
-		return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(m, req, made),
+		return wire.Stream(ctx, &m.e, address(&m.e, "/chat/completions"), authorization(&m.e), chatBody(m, req, made),
 			&chatDecoder{e: &m.e})
 	})
 }

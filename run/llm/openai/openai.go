@@ -47,9 +47,17 @@ func withDefaults(e llm.Endpoint) llm.Endpoint {
 	return e
 }
 
+// address returns the URL of a path of the API.
+func address(e *llm.Endpoint, path string) string {
+	if e.Cloud != nil {
+		return e.Cloud.URL
+	}
+	return e.BaseURL + path
+}
+
 func authorization(e *llm.Endpoint) http.Header {
 	h := http.Header{}
-	if e.Key != "" {
+	if e.Key != "" && e.Cloud == nil {
 		h.Set("Authorization", "Bearer "+e.Key)
 	}
 	return h

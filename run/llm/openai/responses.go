@@ -20,7 +20,7 @@ func (m *responses) Info() llm.Info { return m.e.Info }
 
 func (m *responses) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
 	return m.mends.Stream(schema.Responses, req, responsesMends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
-		return wire.Stream(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(m, req, made),
+		return wire.Stream(ctx, &m.e, address(&m.e, "/responses"), authorization(&m.e), responsesBody(m, req, made),
 			&itemDecoder{e: &m.e})
 	})
 }

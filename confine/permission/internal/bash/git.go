@@ -249,6 +249,13 @@ var gitQueries = table[gitQuery]{names: func(q *gitQuery) string { return q.name
 	{names: "reflog", operands: -1},
 	{names: "reflog", first: "show"},
 	{names: "worktree", first: "list"},
+	// They run nothing but git, write nothing, and enter only submodules, whose configuration is looked at as for status.
+	{names: "fsck", options: "--full --no-full --strict --tags --root --cache --dangling --no-dangling --unreachable " +
+		"--reflogs --no-reflogs --connectivity-only --name-objects --verbose -v --progress --no-progress"},
+	{names: "submodule", first: "status", options: "--cached --recursive --quiet -q"},
+	{names: "submodule", operands: -1, options: "--quiet -q"},
+	{names: "notes", first: "list get-ref", options: "-q"},
+	{names: "notes", operands: -1, options: "-q"},
 	{names: "symbolic-ref", operands: 1, options: "--short -q --quiet"},
 }}
 

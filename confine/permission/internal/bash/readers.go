@@ -12,6 +12,7 @@ type reader struct {
 	follow string // options with which it also follows links there
 	ends   string // options with the number of bytes that it reads; "*": it reads no content
 	only   string // if not "", letters of the known options; all others count as dangerous
+	joins  string // letters of options whose value, if any, is the rest of the word
 
 	skip  int  // number of leading words that are not files (a pattern, a filter)
 	max   int  // if not 0: maximum number of words that are not options; negative: none
@@ -65,7 +66,7 @@ var readers = table[reader]{names: func(r *reader) string { return r.names }, ro
 	{names: "echo true false : basename dirname", any: true},
 	{names: "seq tr sleep expr exit return break continue shift times"},
 	{names: "jobs", only: "lnprs"},
-	{names: "date", value: "d", danger: "-s -f -r --set --file --reference", only: "duIRn", check: dateSets},
+	{names: "date", value: "d", danger: "-s -f -r --set --file --reference", only: "duIRn", joins: "I", check: dateSets},
 	{names: "pwd whoami id groups uname nproc uptime free tty cal type which locale users lscpu lsblk logname sw_vers"},
 	{names: "getconf", danger: "-v"},     // -v runs the getconf of another specification
 	{names: "arch", max: -1, only: "?h"}, // can run a program on macOS
@@ -146,6 +147,9 @@ func (r *reader) words(c *SimpleCommand, name string) {
 				}
 				if r.only != "" && strings.IndexByte(r.only, v[j]) < 0 {
 					c.danger(i, v+" is not understood")
+					break
+				}
+				if strings.IndexByte(r.joins, v[j]) >= 0 {
 					break
 				}
 				tree = tree || listed(r.tree, letter)

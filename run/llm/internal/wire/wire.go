@@ -3,7 +3,9 @@
 package wire
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -124,6 +126,12 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "text/event-stream")
+		if e.Cloud != nil {
+			if err := authorize(ctx, e, req, pieces); err != nil {
+				fail(err)
+				return
+			}
+		}
 		resp, err := client(e).Do(req)
 		if err != nil {
 			fail(broken(err))
@@ -143,7 +151,11 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			left: maxAnswer + bytesPerToken*int64(max(0, e.Info.MaxOutput))}
 		defer answer.giveBack()
 		large := maxLarge + textPerToken*max(0, e.Info.MaxOutput)
-		for ev, err := range Events(answer) {
+		events := Events
+		if strings.HasPrefix(resp.Header.Get("Content-Type"), frameType) {
+			events = Frames
+		}
+		for ev, err := range events(answer) {
 			if large -= max(0, len(ev.Data)-smallEvent); err == nil && large < 0 {
 				err = errTooLarge
 			}
@@ -162,6 +174,26 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			fail(parent.Err())
 		}
 	}
+}
+
+// authorize lets the endpoint's cloud add what shows who sends the request.
+func authorize(ctx context.Context, e *llm.Endpoint, req *http.Request, pieces [][]byte) error {
+	h := sha256.New()
+	for _, p := range pieces {
+		h.Write(p)
+	}
+	if e.Cloud.Unstreamed {
+		req.Header.Set("Accept", "application/json")
+	}
+	err := e.Cloud.Authorize(ctx, req, [sha256.Size]byte(h.Sum(nil)))
+	if err == nil || ctx.Err() != nil {
+		return cmp.Or(ctx.Err(), err)
+	}
+	var known *llm.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return &llm.Error{Kind: llm.Auth, Message: redact(e.Info.ID+": "+err.Error(), e.Key), Err: err}
 }
 
 // checkHeader returns an error if HTTP cannot send a header value, such as a key with a line break.

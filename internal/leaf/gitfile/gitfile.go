@@ -1,0 +1,89 @@
+// Package gitfile reads the files with which git links a work tree to its repository. It starts no git, and trusts
+// nothing that it reads: anyone can write such a file.
+package gitfile
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
+)
+
+// Named returns the absolute directory that a .git file names, which need not exist. Links in it are not resolved.
+func Named(path string) (string, bool) {
+	text, ok := line(path)
+	target, named := strings.CutPrefix(text, "gitdir: ")
+	if !ok || !named {
+		return "", false
+	}
+	if filepath.IsAbs(target) {
+		return target, true
+	}
+	dir := filepath.Dir(path)
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	return filepath.Join(dir, target), true
+}
+
+// Target returns the resolved directory that a .git file names.
+func Target(path string) (string, bool) {
+	target, ok := Named(path)
+	if !ok {
+		return "", false
+	}
+	target, err := filepath.EvalSymlinks(target)
+	return target, err == nil
+}
+
+// Common returns the resolved directory that the commondir file in a git directory names.
+func Common(dir string) (string, bool) {
+	common, ok := line(dir + "/commondir")
+	if !ok {
+		return "", false
+	}
+	if !filepath.IsAbs(common) {
+		common = filepath.Join(dir, common)
+	}
+	common, err := filepath.EvalSymlinks(common)
+	return common, err == nil
+}
+
+// IsWorktree reports whether own is in the worktrees of the git directory common and names both
+// common and the .git file, as `git worktree add` creates it.
+func IsWorktree(common, own, file string) bool {
+	if filepath.Dir(own) != common+"/worktrees" {
+		return false
+	}
+	back, ok := line(own + "/gitdir")
+	if ok && !filepath.IsAbs(back) {
+		back = filepath.Join(own, back)
+	}
+	if !ok || filepath.Clean(back) != file {
+		return false
+	}
+	c, ok := Common(own)
+	return ok && c == common
+}
+
+// Worktree returns the directory of the worktree whose git directory is own; "" if that names none.
+func Worktree(own string) string {
+	file, ok := line(filepath.Join(own, "gitdir"))
+	if !ok || filepath.Base(file) != ".git" {
+		return ""
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(own, file)
+	}
+	return filepath.Dir(file)
+}
+
+// line reads a file of one line. It reads only small regular files, not a FIFO, a device or an
+// endless file.
+func line(path string) (string, bool) {
+	b, err := regular.Read(path, 4096)
+	if err != nil {
+		return "", false
+	}
+	return strings.TrimRight(string(b), "\r\n"), true
+}

@@ -1,0 +1,60 @@
+package gitfile
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestLinks: what a work tree and its repository say of each other, with absolute and relative paths; a repository that
+// does not name the work tree, a directory and a file of another form are not links.
+func TestLinks(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	common, tree := filepath.Join(top, "repo", ".git"), filepath.Join(top, "tree")
+	own, file := filepath.Join(common, "worktrees", "tree"), filepath.Join(tree, ".git")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(own, "commondir"), "../..\n")
+	for name, c := range map[string]struct {
+		file, back string
+		want       bool
+	}{
+		"absolute":          {own, file, true},
+		"relative":          {"../repo/.git/worktrees/tree", "../../../../tree/.git", true},
+		"named by no other": {own, filepath.Join(top, "other", ".git"), false},
+	} {
+		write(file, "gitdir: "+c.file+"\n")
+		write(filepath.Join(own, "gitdir"), c.back+"\n")
+		named, ok := Named(file)
+		target, found := Target(file)
+		if !ok || !found || named != own || target != own {
+			t.Errorf("%s: named %s, target %s", name, named, target)
+		}
+		if IsWorktree(common, target, file) != c.want {
+			t.Errorf("%s: it is a worktree: %t", name, !c.want)
+		}
+		if got := Worktree(own); (got == tree) != c.want {
+			t.Errorf("%s: the worktree is %s", name, got)
+		}
+	}
+	write(file, "gitdir: gone\n")
+	if named, ok := Named(file); !ok || named != filepath.Join(tree, "gone") {
+		t.Error(named)
+	}
+	write(filepath.Join(top, "x"), "ref: HEAD\n")
+	for _, path := range []string{file, tree, filepath.Join(top, "x"), filepath.Join(top, "none")} {
+		if got, ok := Target(path); ok {
+			t.Errorf("%s names %s", path, got)
+		}
+	}
+}
