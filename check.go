@@ -210,8 +210,8 @@ func (c *checker) keys() {
 			if json.Unmarshal([]byte(f.value), &values) != nil {
 				continue
 			}
-			for _, v := range values {
-				if v[0] != '"' {
+			for name, v := range values {
+				if v[0] != '"' && name != "knack-procedure" { // Knack's own, see `knack help models`
 					c.info(CodeFieldType, 0, "quote the values: version: '1.0'",
 						"metadata: the open specification allows only strings as values")
 					break

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -469,7 +470,7 @@ func (p *reader) checkName(name string, line, column int) {
 			maxName)
 	}
 	if why := badName(name); why != "" {
-		hint := "use a-z, 0-9 and single hyphens between them"
+		hint := "use small letters, digits and single hyphens between them"
 		if valid := validName(name); valid != "" {
 			hint = "write name: " + valid
 		}
@@ -478,10 +479,10 @@ func (p *reader) checkName(name string, line, column int) {
 }
 
 // badName explains how a name violates the open specification. It returns "" for a valid
-// name.
+// name. As the specification's own validator does, it takes letters and digits of any script.
 func badName(name string) string {
 	for _, r := range name {
-		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
+		if r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) || unicode.ToLower(r) != r {
 			return fmt.Sprintf("contains %q, which is not allowed", r)
 		}
 	}
@@ -502,10 +503,10 @@ func validName(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
 		switch {
-		case 'a' <= r && r <= 'z' || '0' <= r && r <= '9':
+		case unicode.IsLetter(r) || unicode.IsNumber(r):
 			b.WriteRune(r)
-		case r > unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)):
-			return "" // another script: without its letters the name would not be recognizable
+		case unicode.IsMark(r):
+			return "" // a part of the letter before it, without which the name would not be recognizable
 		case r != '\'' && b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
 			b.WriteByte('-')
 		}
@@ -546,7 +547,7 @@ func (p *reader) name(s *Skill) {
 	case s.Label == "":
 		// Such names are common in skills written for other agents; only Check is
 		// strict.
-		hint := "add a name of a-z, 0-9 and hyphens"
+		hint := "add a name of small letters, digits and hyphens"
 		if valid := validName(s.Name); valid != "" {
 			hint = "add name: " + valid
 		}
@@ -958,7 +959,7 @@ func badGlob(g string) string {
 // its text.
 func (e *entry) hint() string {
 	if e.value.Kind == yaml.ScalarNode {
-		return e.text()
+		return html.UnescapeString(e.text()) // authors write &lt;file&gt;
 	}
 	if e.Source != "" {
 		return strings.Clone(e.Source)

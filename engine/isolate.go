@@ -25,6 +25,8 @@ type isolated struct {
 	agent  string
 	tree   *worktree.Worktree
 	notice func(knack.Problem)
+
+	scratch *scratch
 }
 
 // isolate makes a worktree for an agent, with a sandbox of its own: the directory beside, in which the agent that
@@ -50,6 +52,8 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 	if i.Place, err = e.openWorktree(ctx, p, tree); err != nil {
 		return nil, err
 	}
+	i.scratch = t.session.scratch.forAgent(name, tree.Dir, i.Sandbox)
+	i.Place = i.scratch.in(i.Place)
 	if worktree.Uncommitted(ctx, environ, tree.Root) {
 		e.addNoticeOnce(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Path: d.Path,
 			Message: "the agent " + d.Name +
@@ -89,7 +93,9 @@ func gateOptions(s *Session, p *Project, at Place) gate.Options {
 	o, host := s.engine.gateOptions(p), s.Host()
 	o.Rules.Deny = slices.Concat(o.Rules.Deny, host.Rules.Deny)
 	o.Rules.Ask = slices.Concat(o.Rules.Ask, host.Rules.Ask)
+	o.Network.Guard = (&Conv{session: s}).carriedBy
 	if at.Worktree == "" {
+		s.scratch.paths(&o.Paths)
 		return o
 	}
 	// Rules for paths of the project hold for the same paths in the worktree. Those that ask and deny go on holding for the
@@ -113,6 +119,7 @@ func gateOptions(s *Session, p *Project, at Place) gate.Options {
 // started it, and tells the user.
 func (i *isolated) end(ctx context.Context) string {
 	err := i.Workspace.Close() // ends what its commands left running
+	i.scratch.close()
 	kept, closed := i.tree.Close(ctx)
 	text := i.tree.Left(kept, errors.Join(err, closed))
 	if text != "" {

@@ -197,7 +197,8 @@ func (c *Conv) Here() Place { return c.session.place.now() }
 // OpenWorktree opens a git worktree, with a sandbox of its own: commands in it only read the directory where the session
 // began. On an error the worktree is removed if nothing changed in it.
 func (c *Conv) OpenWorktree(ctx context.Context, tree *worktree.Worktree) (Place, error) {
-	return c.session.engine.openWorktree(ctx, c.Project(), tree)
+	at, err := c.session.engine.openWorktree(ctx, c.Project(), tree)
+	return c.session.scratch.in(at), err
 }
 
 // Move lets the session's tools work in a worktree from now on; the zero Place is where the session began. A call that

@@ -221,7 +221,11 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 		}
 		q.Options = append(q.Options, o)
 	}
-	a, err := s.ask(ctx, hook.NoticePermission, "Knack asks whether "+r.Tool+" may run", q)
+	message := "Knack asks whether " + r.Tool + " may run"
+	if r.Name == gate.NetworkTool {
+		message = q.Title
+	}
+	a, err := s.ask(ctx, hook.NoticePermission, message, q)
 	if err != nil {
 		return gate.Answer{}, err
 	}

@@ -46,6 +46,7 @@ type Session struct {
 	lead     *agent.Definition // the agent that leads the session; nil: none
 
 	ws           workspace.Workspace
+	scratch      *scratch
 	gate         *gate.Gate
 	hooks        *hook.Runner // nil: there are none
 	background   *agent.Background
@@ -140,18 +141,27 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		return nil, err
 	}
 	p := e.Project()
+	home := Place{Workspace: ws, Sandbox: e.box, Paths: e.PathContext}
+	var scratch *scratch
+	if _, local := ws.(*workspace.Local); local {
+		set := &p.config.Settings.Sandbox
+		scratch = newScratch(scratchPlace{env: p.options.Env, name: log.ID(), output: p.outputDir(), dir: ws.Dir(), box: e.box,
+			paths: e.PathContext, log: log, forget: o.Forget, opened: slices.Concat(set.AllowWrite, set.AllowRead,
+				p.sourceOptions.Skills, p.sourceOptions.AddDirs, filepath.SplitList(p.options.Env.Get("PATH")))})
+		home = scratch.in(home)
+	}
 	given := o
 	lead, err := leading(p, &o)
 	if err != nil {
 		return nil, err
 	}
 	s := &Session{
-		engine: e, given: given, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: ws,
-		person: person, background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(),
+		engine: e, given: given, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: home.Workspace,
+		scratch: scratch, person: person, background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(),
 		statusChanged: make(chan struct{}),
 	}
 	s.background.Changed = s.changed
-	s.place.home = Place{Workspace: ws, Sandbox: e.box, Paths: e.PathContext}
+	s.place.home = home
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
 		chosen: func(set tool.Set) tool.Set {
 			return slices.DeleteFunc(chosenTools(e.Project(), o.Tools, s.files, set), e.Project().withholds)
@@ -219,7 +229,7 @@ func (s *Session) setTools(p *Project) {
 	s.coding = coding.Options{
 		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
 		Files:     coding.FileOptions{Model: s.modelInfo},
-		TempDir:   p.outputDir(),
+		TempDir:   cmp.Or(s.scratch.outputDir(), p.outputDir()),
 		Connected: s.parts.reached,
 	}
 	if s.person != nil {
@@ -611,6 +621,7 @@ func (s *Session) Close() error {
 		cancel(ErrClosed)
 	}
 	err = errors.Join(err, s.jobs.release(), s.servers.close())
+	s.scratch.close()
 	s.engine.mu.Lock()
 	delete(s.engine.sessions, s)
 	s.engine.mu.Unlock()

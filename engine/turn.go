@@ -227,6 +227,7 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 // newGate makes the session's gate, with the answers given so far.
 func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	o := s.engine.gateOptions(p)
+	s.scratch.paths(&o.Paths)
 	o.Mode, o.Audit = p.config.Settings.Permissions.DefaultMode, gateAudit(s, p, s.log)
 	if !o.OnlyManaged {
 		o.Keeper = p.trust
@@ -239,7 +240,7 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 
 // gateOptions returns what the settings of a project say about permissions.
 func (e *Engine) gateOptions(p *Project) gate.Options {
-	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p),
+	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p), Network: networkOf(p),
 		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools), OnlyManaged: p.config.OnlyManagedRules(),
 		Most: p.config.Most(), Nested: permission.Limits{Sandbox: cmp.Or(p.config.Settings.Sandbox.Mode, "auto"),
 			Policy: p.options.Policy},

@@ -31,7 +31,7 @@ func (p *PathContext) border(k Kind, n pathNames) (setting string) {
 			})
 		})
 	})
-	if p.inside(n) && !excluded {
+	if p.inside(n) && !excluded || p.sessionOwn(n, k) {
 		return ""
 	}
 	return setting

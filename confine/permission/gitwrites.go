@@ -55,7 +55,7 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 		}
 		for _, file := range j.protectedWrites(written) {
 			n := p.name(file, "")
-			if n.unknownReason != "" || !p.inside(n) && needsNoProtection(file, n) {
+			if n.unknownReason != "" || !p.inside(n) && p.needsNoProtection(file, n) {
 				continue
 			}
 			j.file(Subject{Kind: KindEdit, Text: file, Tool: j.request.Tool, Aliases: j.request.Aliases, Replace: true}, n, nil,

@@ -296,8 +296,8 @@ func (j *judge) withRefs(c *bash.SimpleCommand, dirs []string) *bash.SimpleComma
 
 // needsNoProtection reports whether writing a file needs no protection: it is a standard stream or
 // /dev/null, or all its names are in a directory for temporary files.
-func needsNoProtection(name string, n pathNames) bool {
-	if name == "/dev/stdout" || name == "/dev/stderr" {
+func (p *PathContext) needsNoProtection(name string, n pathNames) bool {
+	if name == "/dev/stdout" || name == "/dev/stderr" || p.sessionOwn(n, KindEdit) {
 		return true
 	}
 	return n.unknownReason == "" && !slices.ContainsFunc(n.paths, func(path string) bool {
@@ -316,7 +316,7 @@ func (j *judge) dangers(c *bash.SimpleCommand, dirs []string) []bash.Danger {
 			if d.Write && (j.paths.protected(n) != "" || j.paths.secret(n) != "") {
 				return false
 			}
-			if !j.paths.inside(n) && !(d.Write && needsNoProtection(d.Dir, n)) {
+			if !j.paths.inside(n) && !(d.Write && j.paths.needsNoProtection(d.Dir, n)) {
 				return false
 			}
 		}

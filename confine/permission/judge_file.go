@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -97,6 +98,12 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		}
 		return
 	}
+	if p.sessionOwn(n, s.Kind) {
+		if !quiet {
+			add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: reasonSession}, "")
+		}
+		return
+	}
 	if p.inside(n) && (s.Kind == KindRead || j.mode == AcceptEdits) {
 		if !quiet {
 			add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: reasonInside}, "")
@@ -147,7 +154,7 @@ func (j *judge) readRule(list []Rule, s Subject, n pathNames) *Rule {
 }
 
 func (j *judge) matchAny(r *Rule, n pathNames) bool {
-	for _, s := range n.paths {
+	for _, s := range append(slices.Clip(n.paths), j.paths.asWritten(n)...) {
 		if j.paths.match(r.Pattern, r.Base, s, true) {
 			return true
 		}
@@ -289,7 +296,7 @@ func (j *judge) throughLinks(s Subject, n pathNames, tree, allowed bool) {
 		for _, link := range links {
 			ln := j.paths.name(link, "")
 			sub := Subject{Kind: s.Kind, Text: path.Clean(filepath.ToSlash(link)), Tool: s.Tool}
-			if ln.unknownReason == "" && !j.paths.inside(ln) && !allowed {
+			if ln.unknownReason == "" && !j.paths.inside(ln) && !j.paths.sessionOwn(ln, KindRead) && !allowed {
 				j.add(Judged{Subject: sub, Reason: reasonLinkLeaves + ln.paths[len(ln.paths)-1]}, "")
 				return
 			}

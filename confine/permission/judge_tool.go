@@ -16,6 +16,9 @@ func (j *judge) other(s Subject) {
 		if h := hostOf(s.Text); h != "" {
 			rule = "WebFetch(domain:" + h + ")"
 		}
+	case s.Kind == KindNetwork:
+		host, port := cutPort(s.Text)
+		rule = HostRule(host, port)
 	case s.Text != "" && !strings.HasPrefix(rule, "mcp__"):
 		rule += "(" + escapeGlob(s.Text) + ")"
 	}
@@ -40,7 +43,8 @@ func (j *judge) other(s Subject) {
 		return
 	}
 	for i := range j.rules.Allow {
-		if r := &j.rules.Allow[i]; r.coversTool(&s, false) && r.matchText(s.Kind, s.Text, false) && r.sameServerOrigin(&s) {
+		if r := &j.rules.Allow[i]; r.coversTool(&s, false) && r.matchText(s.Kind, s.Text, false) && r.sameServerOrigin(&s) &&
+			(s.Kind != KindNetwork || r.opensHosts()) {
 			j.add(judgedBy(s, Allow, r), "")
 			return
 		}

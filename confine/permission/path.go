@@ -17,6 +17,7 @@ import (
 // rule must match all of them, a deny rule any one.
 type pathNames struct {
 	paths         []string
+	asTemp        string // the path as it was written, if it means a file in the session's directory; "": it does not
 	unknownReason string // why it is unknown which file this is; "": it is known
 }
 
@@ -66,6 +67,10 @@ func (p *PathContext) name(text, dir string) pathNames {
 		}
 		return out
 	}
+	if at := p.inTemp(text); at != clean {
+		out.paths, out.asTemp = []string{at}, clean
+		text, clean = at, at
+	}
 	target, err := p.resolve(text)
 	if err != nil {
 		out.unknownReason = "its links cannot be resolved: " + err.Error()
@@ -78,6 +83,49 @@ func (p *PathContext) name(text, dir string) pathNames {
 		}
 	}
 	return out
+}
+
+// inTemp returns what InTemp says about a path that has no "..": with one, what is above it depends on links.
+func (p *PathContext) inTemp(text string) string {
+	if p.InTemp == nil || strings.Contains(text, "/../") || strings.HasSuffix(text, "/..") {
+		return path.Clean(text)
+	}
+	return filepath.ToSlash(p.InTemp(filepath.FromSlash(path.Clean(text))))
+}
+
+// asWritten returns the names in /tmp of a file in the session's directory, which rules that deny or ask match, too.
+func (p *PathContext) asWritten(n pathNames) (names []string) {
+	if n.asTemp != "" {
+		return []string{n.asTemp}
+	}
+	if p.Temp == "" || p.InTemp == nil {
+		return nil
+	}
+	for _, s := range n.paths {
+		if rel, ok := subpath.Rel(p.Temp, s); ok && rel != "." {
+			names = append(names, "/tmp/"+rel)
+		}
+	}
+	return names
+}
+
+// sessionOwn reports whether all names of a file are in a directory of the session, which reads it without a question, and
+// writes it if it is Temp.
+func (p *PathContext) sessionOwn(n pathNames, k Kind) bool {
+	in := func(dir string, names *[]string) bool {
+		if dir == "" || n.unknownReason != "" {
+			return false
+		}
+		if *names == nil {
+			own := *p
+			own.InTemp = nil
+			*names = own.name(dir, "").paths
+		}
+		return !slices.ContainsFunc(n.paths, func(s string) bool {
+			return !slices.ContainsFunc(*names, func(dir string) bool { return subpath.Contains(dir, s) })
+		})
+	}
+	return in(p.Temp, &p.tempNames) || k == KindRead && in(p.Output, &p.outNames)
 }
 
 // resolve follows links. It caches the resolved directories until the decision ends.
@@ -276,7 +324,7 @@ func (p *PathContext) protected(n pathNames) string {
 			return "a git directory"
 		}
 		for _, own := range p.own() {
-			if subpath.Contains(strings.ToLower(own), strings.ToLower(s)) {
+			if !p.sessionOwn(n, KindEdit) && subpath.Contains(strings.ToLower(own), strings.ToLower(s)) {
 				return "Knack's own directory " + own
 			}
 		}

@@ -92,6 +92,7 @@ const (
 	KindAgent      Kind = "Agent"      // the name of an agent
 	KindWebFetch   Kind = "WebFetch"   // a URL
 	KindWebSearch  Kind = "WebSearch"  // without text
+	KindNetwork    Kind = "Network"    // host:port of a connection that a command makes, see [HostSubject]
 )
 
 // A Subject is one thing that a call wants to do. Text is matched against the patterns of rules.
@@ -179,6 +180,15 @@ type PathContext struct {
 	// Borders closes what is outside the workspace.
 	Borders Borders
 
+	// Temp is the session's own directory for temporary files. What is in it is read and written without a question,
+	// unless it is protected or a secret, or a link leads out of it. "": there is none.
+	Temp string
+	// InTemp returns the path of the file that commands and tools find at an absolute path, which is in Temp if commands
+	// have that as /tmp. nil: each path is what it says.
+	InTemp func(path string) string
+	// Output is the session's own directory for results that were too long. What is in it is read without a question.
+	Output string
+
 	// GitEnv means that commands run with the environment of [Git.Env]. Without it every git command
 	// needs a rule or approval.
 	GitEnv bool
@@ -201,6 +211,7 @@ type PathContext struct {
 
 	ctx                 context.Context // of the decision
 	rootNames, ownNames []string
+	tempNames, outNames []string
 	resolved            map[string][]string
 	linkTargets         map[string]string
 	gitLayouts          map[string]bool // of git directories

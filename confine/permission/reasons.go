@@ -24,6 +24,7 @@ const (
 	reasonAsksNobody    = "it requests no permissions"
 	reasonDocumentation = "a host of documentation"
 	reasonInside        = "inside the workspace"
+	reasonSession       = "the session's own directory"
 	reasonNamed         = "named by an allowed command"
 	reasonReplaced      = ReasonProtected + "a new git repository, with whatever it contains"
 	reasonNothing       = "nothing runs"

@@ -91,6 +91,13 @@ func ParseRule(text string, o Origin) (Rule, error) {
 			port != "" {
 			return Rule{}, fmt.Errorf("%q: the pattern must be domain:HOST or domain:HOST:PORT", text)
 		}
+	case KindNetwork:
+		name, port := cutPort(pattern)
+		if _, err := strconv.ParseUint(port, 10, 16); name == "" || strings.ContainsAny(name, "/ @") || err != nil &&
+			port != "" {
+			return Rule{}, fmt.Errorf("%q: the pattern must be HOST, *.HOST, HOST:PORT or a preset (%s)", text,
+				presetNames())
+		}
 	}
 	return r, nil
 }
@@ -120,6 +127,11 @@ func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule,
 // unknown one (warn). Such a rule has no effect until a tool with that name is added. tools are the
 // names of all existing tools.
 func (r Rule) Problem(tools ...string) (Problem, bool) {
+	if r.Tool == string(KindNetwork) && !r.Any && r.Pattern != "localhost" && !strings.ContainsAny(r.Pattern, ".:*") &&
+		presetHosts(r.Pattern) == nil {
+		return Problem{r.String(), SeverityWarn,
+			r.Pattern + " is a host here, and no preset: these are " + presetNames()}, true
+	}
 	if _, _, ok := knownKind(r.Tool); ok || r.Tool == "*" || strings.HasPrefix(r.Tool, "mcp__") ||
 		slices.Contains(tools, r.Tool) {
 		return Problem{}, false
@@ -201,6 +213,7 @@ var kinds = [...]struct {
 	{"PowerShell", KindPowerShell, ""},
 	{"WebFetch", KindWebFetch, ""}, {"web_fetch", KindWebFetch, ""},
 	{"WebSearch", KindWebSearch, ""}, {"web_search", KindWebSearch, ""},
+	{"Network", KindNetwork, ""},
 }
 
 // kindOf returns the kind of a tool name, by default the name itself, and the one tool that the
@@ -244,6 +257,10 @@ func (r *Rule) coversTool(s *Subject, broad bool) bool {
 			return true // such a rule covers every tool that writes files
 		}
 		return own == t
+	case s.Kind == KindNetwork && k == KindWebFetch:
+		return !r.Any // a rule without a host is about the tool alone
+	case s.Kind == KindNetwork:
+		return broad && strings.ContainsRune(r.Tool, '*') && glob(r.Tool, string(KindNetwork))
 	case s.isTool(r.Tool):
 		return true
 	}
@@ -290,7 +307,10 @@ func (r *Rule) matchText(kind Kind, text string, broad bool) bool {
 	if r.Any {
 		return true
 	}
-	if kind == KindWebFetch {
+	if kind == KindNetwork && r.Tool == string(KindNetwork) {
+		return matchNetwork(pattern, text, broad)
+	}
+	if kind == KindWebFetch || kind == KindNetwork {
 		host, ok := strings.CutPrefix(pattern, "domain:")
 		return ok && matchHost(strings.ToLower(host), text, broad)
 	}

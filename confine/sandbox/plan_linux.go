@@ -59,6 +59,8 @@ func landlockRights(version int) (fs, scope uint64) {
 type view struct {
 	writable  []string            // none is below another one, unless something else is in between
 	temp      []string            // replaced by empty directories for this command
+	private   string              // the session's directory in the place of /tmp; "": an empty one
+	alone     string              // where nothing is mounted: what TMPDIR names
 	visible   []string            // below temp; read-only
 	protected []string            // read-only although below a writable path
 	pinned    []string            // writable, but must not be renamed
@@ -161,6 +163,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	}
 
 	// The command's own directories.
+	v.private = p.private
 	temp := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
 	getenv := userdirs.Getenv(environ)
 	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), getenv("XDG_RUNTIME_DIR")} {
@@ -212,6 +215,9 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 		default:
 			v.hidden = append(v.hidden, path)
 		}
+	}
+	if v.private != "" {
+		v.writable = append(v.writable, v.private)
 	}
 	// The home directory may be in a temporary one, and hidden all the same.
 	v.visible = slices.DeleteFunc(v.visible, func(dir string) bool {
@@ -477,12 +483,22 @@ func (v *view) step(e entry) launch.Step {
 	switch {
 	case e.do == launch.Put || e.do == launch.PutReadOnly:
 		s.File = isFile(e.path)
+	case v.isPrivate(e):
+		s.Do = launch.Put
 	case e.do == launch.Tmpfs && slices.Contains(v.emptied, e.path):
 		s.Data = "mode=0700,size=64k"
 	case e.do == launch.Tmpfs:
 		s.Data = "mode=1777,size=25%"
 	}
 	return s
+}
+
+// sharedTemp is where commands find the session's directory for temporary files.
+const sharedTemp = "/tmp"
+
+// isPrivate reports whether an entry's mount is the session's directory for temporary files.
+func (v *view) isPrivate(e entry) bool {
+	return e.do == launch.Tmpfs && e.path == sharedTemp && v.private != "" && !slices.Contains(v.emptied, e.path)
 }
 
 // hide returns the steps that cover the hidden paths.
@@ -500,7 +516,10 @@ func (v *view) steps() []launch.Step {
 	entries := v.entries()
 	steps := []launch.Step{{Do: launch.Private, Path: "/"}}
 	for _, e := range entries {
-		if e.do == launch.Put || e.do == launch.PutReadOnly {
+		switch {
+		case v.isPrivate(e):
+			steps = append(steps, launch.Step{Do: launch.Hold, Path: v.private, At: e.path})
+		case e.do == launch.Put || e.do == launch.PutReadOnly:
 			steps = append(steps, launch.Step{Do: launch.Hold, Path: e.path})
 		}
 	}

@@ -44,7 +44,7 @@ type Policy struct {
 	// the user works beside them: who created a file is not known.
 	KeepNew bool     `json:"keepNew,omitempty"`
 	Hosts   []string `json:"hosts,omitempty"` // "example.com", "*.example.com", "localhost:5432"
-	// NoHosts are not reached, whatever Hosts, an allowance or workspace.Command.Reach says. Network opens them.
+	// NoHosts are not reached, whatever Hosts, an allowance or its Reach says. Network opens them.
 	NoHosts []string `json:"noHosts,omitempty"`
 	// Network opens the whole network, including services on this machine. It is for programs that
 	// the user installed, such as tool servers.
@@ -56,6 +56,8 @@ type Policy struct {
 	State     string `json:"state,omitempty"`
 	Processes uint64 `json:"processes,omitempty"` // maximum number of processes and threads together; 0: 8192
 	Memory    uint64 `json:"memory,omitempty"`    // maximum bytes of data per process; 0: three quarters of the memory
+
+	private string // the session's directory in the place of /tmp, see workspace.Command.Temp
 
 	only []string // if not nil, the only writable paths, see workspace.Limit
 	// places are where Dir, Roots and Write led when the command began, by clean path. A command that still runs may
@@ -121,7 +123,7 @@ func protectedNames() (names []string) {
 func (p Policy) limitedBy(c *workspace.Command) Policy {
 	for _, l := range c.Limits {
 		if l.NoNetwork {
-			p.Hosts, c.Allow.Hosts, c.Reach, p.Network = nil, nil, nil, false
+			p.Hosts, c.Allow.Hosts, c.Allow.Reach, p.Network = nil, nil, nil, false
 		}
 		if l.Write == nil {
 			continue

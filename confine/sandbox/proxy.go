@@ -10,11 +10,16 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/internal/leaf/guard"
 )
 
 const (
@@ -31,9 +36,11 @@ const (
 // its data.
 type proxy struct {
 	hosts    []string
-	denied   []string                     // see Policy.NoHosts
-	reach    func(host, port string) bool // decides about other hosts; nil: they are refused
-	forwards []int                        // ports of the machine's loopback interface
+	denied   []string // see Policy.NoHosts
+	reach    reach    // nil: hosts decides alone
+	forwards []int    // ports of the machine's loopback interface
+
+	goneWait time.Duration // for tests
 
 	connected func(host string) // see workspace.Command; may be nil
 
@@ -45,11 +52,19 @@ type proxy struct {
 	mu        sync.Mutex
 	listeners []net.Listener
 	conns     map[net.Conn]bool
-	no        []string // refused hosts, in order
+	no        []refusal
+	asked     []string // hosts that a client named
 }
 
-func newProxy(hosts, denied []string, reach func(host, port string) bool) *proxy {
-	p := &proxy{reach: reach, denied: denied, conns: map[net.Conn]bool{}, slots: make(chan struct{}, maxConnections)}
+// A refusal is a refused address, and why.
+type refusal struct{ address, why string }
+
+// A reach decides about a connection, see [workspace.Allowance].
+type reach = func(context.Context, workspace.Destination) error
+
+func newProxy(hosts, denied []string, reach reach) *proxy {
+	p := &proxy{reach: reach, denied: denied, conns: map[net.Conn]bool{}, goneWait: goneWait,
+		slots: make(chan struct{}, maxConnections)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	for _, h := range hosts {
 		h = strings.ToLower(strings.TrimSuffix(h, "."))
@@ -75,9 +90,9 @@ func (p *proxy) ports() []int { return append([]int{proxyPort}, p.forwards...) }
 const ProxyVariable = "KNACK_PROXY"
 
 // Listen serves the proxy that confined commands have to programs that run without a sandbox, on a free port of the
-// loopback interface. reach decides about each connection, see [workspace.Command]. Any program of this machine can use
-// it. Call close to end it.
-func Listen(reach func(host, port string) bool) (url string, close func(), err error) {
+// loopback interface. reach decides about each connection, see [workspace.Allowance]. Any program of this machine can
+// use it. Call close to end it.
+func Listen(reach func(context.Context, workspace.Destination) error) (url string, close func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
@@ -166,8 +181,8 @@ func (p *proxy) close() {
 // refused returns messages about the refused hosts. Call it after close.
 func (p *proxy) refused() []string {
 	var out []string
-	for _, host := range p.no {
-		out = append(out, blockedHost(host))
+	for _, r := range p.no {
+		out = append(out, blockedHost(r.address)+r.why)
 	}
 	return out
 }
@@ -175,16 +190,14 @@ func (p *proxy) refused() []string {
 // HowToAllow comes before what allows a blocked host, in the messages of workspace.Exit.Refused.
 const HowToAllow = "; to allow it: "
 
-func blockedHost(host string) string {
-	return fmt.Sprintf("host %s is blocked%sthe rule %s or the setting sandbox.allowHosts", host, HowToAllow,
-		hostRule(host))
-}
+func blockedHost(address string) string { return "host " + address + " is blocked" }
 
-func hostRule(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+// howToAllow says what allows a host.
+func (p *proxy) howToAllow(host, port string) string {
+	if p.reach == nil { // no rule counts
+		return HowToAllow + "the setting sandbox.allowHosts"
 	}
-	return "WebFetch(domain:" + host + ")"
+	return HowToAllow + "--allow '" + permission.HostRule(host, port) + "'"
 }
 
 // request serves one connection of a client that uses the proxy: one tunnel or one plain request.
@@ -210,19 +223,19 @@ func (p *proxy) request(conn net.Conn) {
 		host, port = strings.Trim(address, "[]"), "80"
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if !p.allows(host, port) {
-		p.refuse(host, port)
-		answer(conn, http.StatusForbidden, "the sandbox blocks "+host+"; to allow it: "+hostRule(host))
+	p.note(host)
+	if err := p.held(conn, in, func(ctx context.Context) error { return p.decide(ctx, host, port) }); err != nil {
+		p.refuse(conn, host, port, err)
 		return
 	}
-	out, err := p.dialHost(host, port)
-	if err != nil {
-		if errors.Is(err, errInside) {
-			p.refuse(host, port)
-			answer(conn, http.StatusForbidden, err.Error())
-		} else {
-			answer(conn, http.StatusBadGateway, err.Error())
-		}
+	out, err := p.dialHost(conn, in, host, port)
+	var no errRefused
+	switch {
+	case errors.As(err, &no):
+		p.refuse(conn, host, port, err)
+		return
+	case err != nil:
+		answer(conn, http.StatusBadGateway, err.Error())
 		return
 	}
 	p.reached(host)
@@ -257,19 +270,113 @@ func answer(conn net.Conn, code int, text string) {
 		code, http.StatusText(code), len(text), text)
 }
 
-func (p *proxy) refuse(host, port string) {
+// An errRefused is the error for a connection that is not allowed.
+type errRefused struct{ why string } // it follows the words "is blocked"
+
+func (e errRefused) Error() string { return strings.TrimLeft(e.why, ":; ") }
+
+// refuse answers a client that may not reach a host, and records that.
+func (p *proxy) refuse(conn net.Conn, host, port string, err error) {
+	var no errRefused
+	errors.As(err, &no)
+	answer(conn, http.StatusForbidden, "the sandbox blocks "+host+no.why)
 	address := net.JoinHostPort(host, port)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !slices.Contains(p.no, address) && len(p.no) < 20 {
-		p.no = append(p.no, address)
+	known := slices.ContainsFunc(p.no, func(r refusal) bool { return r.address == address })
+	if !known && len(p.no) < 20 && p.ctx.Err() == nil { // what the end of the command cut off was not refused
+		p.no = append(p.no, refusal{address, no.why})
 	}
 }
 
-// allows reports whether a host is allowed: by name, by name and port, or by "*.domain" for the
-// names under a domain.
-func (p *proxy) allows(host, port string) bool {
-	return !p.denies(host, port) && (listed(p.hosts, host, port) || p.reach != nil && p.reach(host, port))
+// note records a host that a client named.
+func (p *proxy) note(host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.asked) < 1000 && !slices.Contains(p.asked, host) {
+		p.asked = append(p.asked, host)
+	}
+}
+
+// passedBy returns a message about a host that a program could not find, as a line of its output says, because it asked
+// for the host without the proxy; "": it did not.
+func (p *proxy) passedBy(host, line string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.Contains(p.asked, host) {
+		return ""
+	}
+	text := blockedHost(host) + ": the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out"
+	if strings.HasPrefix(line, "ssh:") {
+		text += ". ssh cannot use it; git does with https://" + host + "/…"
+	}
+	if listed(p.hosts, host, "443") || listed(p.hosts, host, "80") {
+		return text
+	}
+	return text + p.howToAllow(host, "")
+}
+
+// decide decides about a host: by name, by name and port, or by "*.domain" for the names under a domain. The error is
+// an errRefused.
+func (p *proxy) decide(ctx context.Context, host, port string) error {
+	to := workspace.Destination{Host: host, Port: port, Listed: listed(p.hosts, host, port)}
+	switch {
+	case p.denies(host, port):
+		return errRefused{": the settings deny it"}
+	case p.reach == nil && !to.Listed:
+		return errRefused{p.howToAllow(host, port)}
+	case p.reach == nil:
+		return nil
+	}
+	return p.ask(ctx, to)
+}
+
+// ask asks reach. The error is an errRefused.
+func (p *proxy) ask(ctx context.Context, to workspace.Destination) error {
+	err := p.reach(ctx, to)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return errRefused{": the program did not wait for the answer" + p.howToAllow(to.Host, to.Port)}
+	case err != nil:
+		return errRefused{": " + err.Error()}
+	}
+	return nil
+}
+
+// goneWait is how long a question stays open after the client went away that waits for the answer: pip tries again
+// after 15 seconds, at once.
+const goneWait = 2 * time.Second
+
+// held calls decide, which may wait for a user. Its context ends when the command does, or some time after the client
+// has closed the connection.
+func (p *proxy) held(conn net.Conn, in *bufio.Reader, decide func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(p.ctx)
+	defer cancel()
+	if p.reach == nil {
+		return decide(ctx)
+	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		var err error
+		for n := 1; err == nil; n = in.Buffered() + 1 {
+			_, err = in.Peek(n) // what was read stays in the buffer
+		}
+		if errors.Is(err, bufio.ErrBufferFull) || errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		select {
+		case <-time.After(p.goneWait):
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := decide(ctx)
+	cancel()
+	conn.SetReadDeadline(time.Now()) // ends the Peek
+	<-watched
+	conn.SetReadDeadline(time.Time{})
+	return err
 }
 
 func (p *proxy) denies(host, port string) bool {
@@ -331,7 +438,8 @@ func mayDial(host string, a netip.Addr) bool {
 	})
 }
 
-func (p *proxy) dialHost(host, port string) (net.Conn, error) {
+// dialHost connects to a host that is allowed. What a name leads to inside is decided on, too.
+func (p *proxy) dialHost(conn net.Conn, in *bufio.Reader, host, port string) (net.Conn, error) {
 	addrs, err := net.DefaultResolver.LookupNetIP(p.ctx, "ip", host)
 	if err != nil {
 		return nil, err
@@ -339,12 +447,18 @@ func (p *proxy) dialHost(host, port string) (net.Conn, error) {
 	for _, a := range addrs {
 		a = a.Unmap()
 		if !mayDial(host, a) {
-			err = fmt.Errorf("%s: %w", host, errInside)
+			err = errRefused{": " + errInside.Error()}
 			continue
 		}
-		var conn net.Conn
-		if conn, err = p.dial(net.JoinHostPort(a.String(), port)); err == nil {
-			return conn, nil
+		if to := (workspace.Destination{Host: host, Port: port, Address: a, Listed: listed(p.hosts, host, port)}); p.reach !=
+			nil && guard.KindOf(a).Inside() && a.String() != host {
+			if err = p.held(conn, in, func(ctx context.Context) error { return p.ask(ctx, to) }); err != nil {
+				continue
+			}
+		}
+		var out net.Conn
+		if out, err = p.dial(net.JoinHostPort(a.String(), port)); err == nil {
+			return out, nil
 		}
 	}
 	return nil, err

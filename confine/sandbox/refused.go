@@ -95,11 +95,19 @@ const maxRefused = 10
 
 // A judge returns a message if the policy refuses a path named by a command in dir: the reason and
 // the rule that would allow it. "" if the policy does not refuse it.
-type judge interface{ judge(dir, name string) string }
+type judge interface {
+	judge(dir, name string) string
+	// absent returns what to say of a file of the machine that the command did not find, because another directory was
+	// in its place; "" if that is not so.
+	absent(name string) string
+}
+
+// absences are parts of messages that programs print when there is no such file.
+var absences = []string{"no such file", "enoent", "not found", "cannot find", "does not exist"}
 
 // read searches the output for refused paths and hosts. It interprets messages and may miss some,
 // but everything it reports is refused by the policy.
-func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
+func (w *watcher) read(dir string, j judge, host func(name, line string) string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var found []string
@@ -123,10 +131,17 @@ func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
 				}
 			}
 		}
+		if containsAny(low, absences) {
+			for _, word := range words(string(line)) {
+				if strings.HasPrefix(word, "/tmp/") {
+					add(j.absent(word))
+				}
+			}
+		}
 		if containsAny(low, unreachable) {
 			for _, word := range words(string(line)) {
-				if name, ok := hostIn(word); ok && host(name) {
-					add(blockedHost(name))
+				if name, ok := hostIn(word); ok && !isLoopback(name) {
+					add(host(name, low))
 				}
 			}
 		}

@@ -14,8 +14,11 @@ import (
 
 // refused returns what the sandbox refused to the command, according to the command's output.
 func (w *watcher) refused(r *run) []string {
-	return w.read(r.dir, r.view, func(name string) bool {
-		return !isLoopback(name) && (r.proxy == nil || !r.proxy.allows(name, "443") && !r.proxy.allows(name, "80"))
+	return w.read(r.dir, r.view, func(name, line string) string {
+		if r.proxy == nil {
+			return blockedHost(name) + ": this sandbox has no way to the network"
+		}
+		return r.proxy.passedBy(name, line)
 	})
 }
 
@@ -37,6 +40,25 @@ func (v *view) judge(dir, name string) string {
 		}
 	}
 	return v.path(path)
+}
+
+// absent implements the interface judge.
+func (v *view) absent(name string) string {
+	path := filepath.Clean(name)
+	rel, ok := subpath.Rel(sharedTemp, path)
+	if !ok || v.alone != "" || !slices.Contains(v.temp, sharedTemp) || withinAny(v.visible, path) || withinAny(v.writable, path) {
+		return ""
+	}
+	if _, err := os.Lstat(path); err != nil {
+		return ""
+	}
+	if v.private != "" {
+		if _, err := os.Lstat(filepath.Join(v.private, rel)); err == nil {
+			return ""
+		}
+	}
+	return fmt.Sprintf("finding %s: it is in the machine's /tmp, and commands have one of their own; the rule that opens "+
+		"it: %s", path, readRule(path))
 }
 
 func (v *view) path(path string) string {
@@ -71,6 +93,9 @@ func (v *view) path(path string) string {
 		}
 	}
 	switch {
+	case v.alone != "" && slices.Contains(v.temp, best) && subpath.Contains(sharedTemp, resolved):
+		return fmt.Sprintf("writing %s: this machine cannot give commands a /tmp of their own; theirs is $TMPDIR, %s", path,
+			v.alone)
 	case strings.HasPrefix(resolved, "/dev/"), strings.HasPrefix(resolved, "/proc/"):
 		return ""
 	case writable && slices.Contains(v.pinned, resolved):

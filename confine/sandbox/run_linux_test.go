@@ -461,8 +461,8 @@ func TestNetwork(t *testing.T) {
 		{"curl -sS -x http://127.0.0.1:3128 http://169.254.169.254/latest", "169.254.169.254"},
 	} {
 		out, exit := b.run(c.line)
-		if all := strings.Join(exit.Refused, "\n"); !strings.Contains(all, c.host) ||
-			!strings.Contains(all, "WebFetch(domain:"+c.host+")") {
+		if all := strings.Join(exit.Refused, "\n"); !strings.Contains(all, "host "+c.host) ||
+			!strings.Contains(all, "the setting sandbox.allowHosts") {
 			t.Errorf("%s: not reported: %q %s", c.line, exit.Refused, out)
 		}
 	}
@@ -686,8 +686,8 @@ try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tm
 			if _, err := exec.LookPath("curl"); err != nil {
 				t.Skip("not tested: curl is not installed")
 			}
-			if out := under(line, workspace.Limit{NoNetwork: true}); !strings.Contains(out, "WebFetch(domain:example.com)") ||
-				!strings.Contains(out, "WebFetch(domain:one.example.org)") {
+			if out := under(line, workspace.Limit{NoNetwork: true}); !strings.Contains(out, "host example.com:80 is blocked") ||
+				!strings.Contains(out, "host one.example.org:80 is blocked") {
 				t.Errorf("without network: %s", out)
 			}
 		})
@@ -869,8 +869,13 @@ func TestConnected(t *testing.T) {
 		reached := ""
 		var out bytes.Buffer
 		_, err := b.local.Run(t.Context(), workspace.Command{Output: &out,
-			Line:  "bash -c 'exec 3<>/dev/tcp/127.0.0.1/3128; printf \"GET " + page.URL + "/ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n\" >&3; cat <&3'",
-			Reach: func(string, string) bool { return c.open },
+			Line: "bash -c 'exec 3<>/dev/tcp/127.0.0.1/3128; printf \"GET " + page.URL + "/ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n\" >&3; cat <&3'",
+			Allow: workspace.Allowance{Reach: func(context.Context, workspace.Destination) error {
+				if c.open {
+					return nil
+				}
+				return errors.New("closed")
+			}},
 			Connected: func(host string) {
 				mu.Lock()
 				defer mu.Unlock()

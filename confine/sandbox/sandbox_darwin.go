@@ -63,19 +63,23 @@ func real(paths []string) []string {
 
 func (s *system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 	p.makeCaches()
-	temp, err := os.MkdirTemp("", "knack-")
-	if err != nil {
-		return nil, err
+	temp, end := c.Temp, func() {}
+	if temp == "" {
+		own, err := os.MkdirTemp("", "knack-")
+		if err != nil {
+			return nil, err
+		}
+		temp, end = own, func() { os.RemoveAll(own) }
 	}
 	temp = real([]string{temp})[0]
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		os.RemoveAll(temp)
+		end()
 		return nil, err
 	}
 	s.limits.begin(&p)
 	own := p.own(nil, cmd.Env, temp)
-	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), p.NoHosts, c.Reach)
+	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), p.NoHosts, c.Allow.Reach)
 	x.connected = c.Connected
 	x.accept(l)
 	port := l.Addr().(*net.TCPAddr).Port
@@ -86,13 +90,10 @@ func (s *system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command
 	w, dir := watch(c), cmd.Dir
 	return func(exit *workspace.Exit) {
 		x.close()
-		os.RemoveAll(temp)
+		end()
 		own.unlock()
 		s.limits.end(&p)
-		exit.Refused = append(exit.Refused, w.read(dir, profile, func(name string) bool {
-			return !x.allows(name, "443") &&
-				!x.allows(name, "80")
-		})...)
+		exit.Refused = append(exit.Refused, w.read(dir, profile, x.passedBy)...)
 		exit.Refused = append(exit.Refused, x.refused()...)
 	}, nil
 }
@@ -118,6 +119,9 @@ func (s seatbelt) judge(dir, name string) string {
 	return fmt.Sprintf("writing %s: it is outside the working directory or protected; the rule that allows it: %s", path,
 		editRule(path))
 }
+
+// absent implements the interface judge: commands have the machine's files.
+func (s seatbelt) absent(string) string { return "" }
 
 func (*system) leftovers() []string { return nil }
 

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -41,6 +42,7 @@ type system struct {
 	bwrap   string // path of the program
 	noStub  bool   // the stub cannot be executed here
 	layers  layers
+	points  mountPoints
 	started func() // for tests: called before a launcher is started; may be nil
 	encoded func() // for tests: called before a launcher gets its program; may be nil
 	// supervises means that connector makes the connections of commands without the whole network.
@@ -240,7 +242,8 @@ type run struct {
 	program   *launch.Program
 	control   *net.UnixConn
 	child     *os.File // the launcher's end of the control socket
-	temp      string   // a private temporary directory, for a backend without mounts
+	temp      string   // a private temporary directory, for a backend without mounts; it ends with the command
+	points    []point
 	proxy     *proxy
 	connector *connector    // nil: connections are not supervised
 	done      chan struct{} // closed when serve has ended; the fields below may be read then
@@ -283,6 +286,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 			}
 			s.layers.release(r.overlays)
 			r.own.unlock()
+			s.points.release(r.points)
 		}
 	}()
 	var self string // for bwrap, which starts this program inside
@@ -305,7 +309,13 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		r.own = p.own(r.overlays.paths(), cmd.Env, "/tmp")
 	}
+	if backend != landlock {
+		p.private = privateTemp(c)
+	}
 	if r.view, err = p.viewFor(allow, cmd.Env, now, keep, r.own.write, r.overlays); err != nil {
+		return nil, err
+	}
+	if r.points, err = s.points.make(r.view); err != nil {
 		return nil, err
 	}
 	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network, supervised),
@@ -358,19 +368,24 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		r.view.restrict(plan)
 	case landlock:
-		if r.temp, err = os.MkdirTemp("", "knack-"); err != nil {
-			return nil, err
-		}
-		defer func() {
-			if err != nil {
-				os.RemoveAll(r.temp)
+		temp := privateTemp(c)
+		if temp == "" {
+			if r.temp, err = os.MkdirTemp("", "knack-"); err != nil {
+				return nil, err
 			}
-		}()
-		r.view.restrictAlone(plan, r.temp)
-		plan.Env = setenv(plan.Env, "TMPDIR="+r.temp)
+			defer func() {
+				if err != nil {
+					os.RemoveAll(r.temp)
+				}
+			}()
+			temp = r.temp
+		}
+		r.view.alone = temp
+		r.view.restrictAlone(plan, temp)
+		plan.Env = setenv(plan.Env, "TMPDIR="+temp)
 	}
 	if backend != landlock && !p.Network && !testing {
-		r.proxy = newProxy(hosts, p.NoHosts, c.Reach)
+		r.proxy = newProxy(hosts, p.NoHosts, c.Allow.Reach)
 		r.proxy.connected = c.Connected
 		for _, port := range r.proxy.ports() {
 			plan.Ports = append(plan.Ports, uint64(port))
@@ -553,6 +568,7 @@ func (r *run) finish() {
 		os.RemoveAll(r.temp)
 	}
 	r.own.unlock()
+	r.system.points.release(r.points)
 	r.system.layers.release(r.overlays)
 	r.system.layers.limits.end(&r.policy)
 	r.view.remove(r.status != nil && r.status.Exited() && r.status.ExitStatus() == 0)
@@ -592,10 +608,15 @@ func bwrapArgs(steps []launch.Step) []string {
 		"bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--die-with-parent",
 		"--uid", strconv.Itoa(os.Geteuid()), "--gid", strconv.Itoa(os.Getegid()), "--cap-drop", "ALL", "--ro-bind", "/", "/",
 	}
+	from := map[string]string{}
 	for _, s := range steps {
 		switch s.Do {
+		case launch.Hold:
+			if s.At != "" {
+				from[s.At] = s.Path
+			}
 		case launch.Put, launch.Pin:
-			args = append(args, "--bind", s.Path, s.Path)
+			args = append(args, "--bind", cmp.Or(from[s.Path], s.Path), s.Path)
 		case launch.PutReadOnly, launch.ReadOnly:
 			args = append(args, "--ro-bind-try", s.Path, s.Path)
 		case launch.Tmpfs:

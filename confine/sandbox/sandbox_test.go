@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"io"
@@ -8,9 +9,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/knack-agent/knack/confine/workspace"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -94,13 +99,17 @@ func TestHosts(t *testing.T) {
 		{"2001:db8::1", "443"}: true,
 		{"", "443"}:            false, {"*.example.org", "443"}: true, {"169.254.169.254", "80"}: false,
 	} {
-		if got := p.allows(address[0], address[1]); got != want {
+		if got := allows(p, address[0], address[1]); got != want {
 			t.Errorf("%v: %v, want %v", address, got, want)
 		}
 	}
-	if p := newProxy([]string{"example.com"}, []string{"*"}, func(_, _ string) bool { return true }); p.allows("example.com", "443") {
+	if p := newProxy([]string{"example.com"}, []string{"*"}, func(context.Context, workspace.Destination) error { return nil }); allows(p, "example.com", "443") {
 		t.Error("* denies every host")
 	}
+}
+
+func allows(p *proxy, host, port string) bool {
+	return p.decide(context.Background(), host, port) == nil
 }
 
 // TestAddressesInside: whoever owns an allowed name cannot direct it to services of this machine or of its cloud. Found
@@ -207,7 +216,7 @@ func FuzzRefused(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		w := &watcher{}
 		w.add([]byte(s))
-		if got := w.read("/w", refuseAll{}, func(string) bool { return true }); len(got) > maxRefused {
+		if got := w.read("/w", refuseAll{}, func(name, _ string) string { return name }); len(got) > maxRefused {
 			t.Errorf("%d reports", len(got))
 		}
 	})
@@ -217,3 +226,91 @@ func FuzzRefused(f *testing.F) {
 type refuseAll struct{}
 
 func (refuseAll) judge(dir, name string) string { return dir + name }
+func (refuseAll) absent(string) string          { return "" }
+
+// TestHeld: a connection waits for the answer about its host. When the client goes away or the command ends, so does the
+// question, and nothing is left of it.
+func TestHeld(t *testing.T) {
+	asked, answer := make(chan context.Context), make(chan error)
+	p := newProxy([]string{"listed.example"}, []string{"denied.example"}, func(ctx context.Context,
+		to workspace.Destination) error {
+
+		if to.Listed {
+			return nil
+		}
+		asked <- ctx
+		select {
+		case err := <-answer:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	p.goneWait = 0
+	connect := func(host string) (net.Conn, *sync.WaitGroup) {
+		client, server := net.Pipe()
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			defer server.Close()
+			defer p.track(server)()
+			p.request(server)
+		})
+		io.WriteString(client, "CONNECT "+host+":443 HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
+		return client, &ended
+	}
+	read := func(c net.Conn) string {
+		data, _ := io.ReadAll(c)
+		return string(data)
+	}
+
+	client, ended := connect("No.example.")
+	<-asked
+	answer <- errors.New("the user declined")
+	if got := read(client); !strings.HasPrefix(got, "HTTP/1.1 403 ") || !strings.Contains(got, "the user declined") {
+		t.Errorf("declined: %q", got)
+	}
+	ended.Wait()
+
+	client, ended = connect("denied.example")
+	if got := read(client); !strings.Contains(got, "settings deny") {
+		t.Errorf("denied: %q", got)
+	}
+	ended.Wait()
+
+	client, ended = connect("gone.example")
+	ctx := <-asked
+	client.Close()
+	<-ctx.Done()
+	ended.Wait()
+
+	client, ended = connect("late.example")
+	ctx = <-asked
+	p.close()
+	<-ctx.Done()
+	ended.Wait()
+	if got := p.refused(); !slices.Equal(got, []string{"host no.example:443 is blocked: the user declined",
+		"host denied.example:443 is blocked: the settings deny it",
+		"host gone.example:443 is blocked: the program did not wait for the answer; to allow it: --allow " +
+			"'Network(gone.example)'"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestPassedBy: a program that does not use the proxy is told of the way that works.
+func TestPassedBy(t *testing.T) {
+	p := newProxy([]string{"listed.example"}, nil, nil)
+	defer p.close()
+	p.note("seen.example")
+	for _, c := range []struct{ host, line, want string }{
+		{"seen.example", "curl: could not resolve host: seen.example", ""},
+		{"git.example", "ssh: could not resolve hostname git.example: name or service not known",
+			"host git.example is blocked: the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out. ssh " +
+				"cannot use it; git does with https://git.example/…; to allow it: the setting sandbox.allowHosts"},
+		{"listed.example", "no such host", "host listed.example is blocked: the program does not use the sandbox's proxy " +
+			"(HTTPS_PROXY), the only way out"},
+	} {
+		if got := p.passedBy(c.host, c.line); got != c.want {
+			t.Errorf("%s: %q", c.host, got)
+		}
+	}
+}

@@ -41,6 +41,14 @@ type Local struct {
 	// releases the resources of Confine and may set Exit.Refused. An error refuses the command.
 	Confine func(cmd *exec.Cmd, c *Command) (ended func(*Exit), err error)
 
+	// Temp is the directory for temporary files of whoever uses the workspace; nil: none. See [Local.WithTemp].
+	Temp *Temp
+
+	*shared
+}
+
+// shared is what a Local has in common with those that WithTemp made of it.
+type shared struct {
 	dir   string
 	shell func() (shell, error)
 	env   func() []string
@@ -68,10 +76,18 @@ func NewLocal(dir string) (*Local, error) {
 	if !info.IsDir() {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
 	}
-	l := &Local{dir: dir, mark: token(), processes: map[*process]bool{}}
+	l := &Local{shared: &shared{dir: dir, mark: token(), processes: map[*process]bool{}}}
 	l.shell = sync.OnceValues(l.findShell)
 	l.env = sync.OnceValue(l.environ)
 	return l, nil
+}
+
+// WithTemp returns the same workspace for a session with a directory of its own for temporary files. Closing one of
+// them closes both. Call it when the other fields of l are set.
+func (l *Local) WithTemp(t *Temp) *Local {
+	other := *l
+	other.Temp = t
+	return &other
 }
 
 // token returns a random name.
@@ -87,10 +103,10 @@ func (l *Local) OSPath(path string) string { return l.Path(path) }
 // Home returns the home directory of the user who runs commands; "" if there is none.
 func (l *Local) Home() string { return userdirs.From(userdirs.Getenv(l.Environ)).Home }
 
-// Path returns the absolute form of a path.
+// Path returns the absolute form of a path. One below /tmp may be in the directory of Temp.
 func (l *Local) Path(path string) string {
 	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
+		return l.Temp.At(filepath.Clean(path))
 	}
 	return filepath.Join(l.dir, path)
 }

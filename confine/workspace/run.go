@@ -199,6 +199,10 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	if c.AsUser != nil {
 		cmd.Env = c.AsUser(cmd.Env)
 	} else if l.Confine != nil {
+		if l.Temp != nil {
+			c.Temp = l.Temp.Dir
+			l.Temp.used()
+		}
 		f, err := l.Confine(cmd, &c)
 		if err != nil {
 			return Exit{}, err

@@ -34,6 +34,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/netip"
 	"slices"
 )
 
@@ -87,10 +88,6 @@ type Command struct {
 	// Allow permits paths and hosts, for this command only, that the sandbox would otherwise
 	// refuse. A workspace without a sandbox ignores it.
 	Allow Allowance
-	// Reach, if not nil, decides about hosts that neither Allow nor the sandbox's policy names, while
-	// the command runs: host is in lower case, port a number. It is called for each connection, from
-	// several goroutines. A workspace without a sandbox ignores it.
-	Reach func(host, port string) bool
 	// Connected, if not nil, is called when the command has reached another host through the sandbox's proxy, with the
 	// host's name, from several goroutines. A workspace without a sandbox ignores it: it does not know.
 	Connected func(host string)
@@ -110,6 +107,10 @@ type Command struct {
 	// wrote. Other workspaces ignore it.
 	AsUser func(environ []string) []string
 
+	// Temp is the directory that a sandbox gives the command in the place of /tmp; "": an empty one, which ends with the
+	// command. [Local.Run] sets it.
+	Temp string
+
 	// Contained is set by [Local.Confine] if no process of the command can outlive it: the system ends all of them.
 	Contained bool
 
@@ -124,12 +125,25 @@ type Allowance struct {
 	// Replace are absolute paths that git may create, remove, or replace by another file. A protected
 	// directory in which one of them lies is writable while the command runs.
 	Replace []string
+	// Reach, if not nil, decides about each connection through the sandbox's proxy, from several goroutines. It may wait
+	// for a user: the client waits, too, and ctx ends when it goes away or the command ends. The error's text says why the
+	// host is refused, and what allows it. nil: Hosts and the sandbox's policy decide alone.
+	Reach func(ctx context.Context, to Destination) error
 	// Denied, if not nil, is called when the command starts and returns the files that rules keep from it, whatever is
 	// permitted. If it fails, the command is refused.
 	Denied func() (DeniedFiles, error)
 	// Nested, if not nil, is called when the command starts and returns what binds runs of this program that the command
 	// starts: see [FindAbove].
 	Nested func() string
+}
+
+// A Destination is what a connection of a command leads to.
+type Destination struct {
+	Host, Port string // the host in lower case, the port a number
+	// Address is valid if Host is a name that leads to this address, which is not one of the public Internet. Such a
+	// connection is decided on twice: first without it.
+	Address netip.Addr
+	Listed  bool // the sandbox's policy or Allowance.Hosts names the host
 }
 
 // DeniedFiles are files and directories that a command must not use. The paths exist, are absolute and lead through no
@@ -140,11 +154,14 @@ type DeniedFiles struct {
 	Rules    map[string]string // the rule that covers each path
 }
 
-// Union returns an Allowance of everything that a or b permits.
+// Union returns an Allowance of everything that a or b permits. Of Reach and Nested, that of a counts if it has one.
 func (a Allowance) Union(b Allowance) Allowance {
-	nested := a.Nested
+	nested, reach := a.Nested, a.Reach
 	if nested == nil {
 		nested = b.Nested
+	}
+	if reach == nil {
+		reach = b.Reach
 	}
 	return Allowance{
 		Write: slices.Concat(a.Write, b.Write),
@@ -153,6 +170,7 @@ func (a Allowance) Union(b Allowance) Allowance {
 
 		Replace: slices.Concat(a.Replace, b.Replace),
 		Denied:  bothDenied(a.Denied, b.Denied),
+		Reach:   reach,
 		Nested:  nested,
 	}
 }

@@ -49,6 +49,7 @@ type Request struct {
 	Wider    []string             // what a person may mean in place of Rules, see permission.Wider; nil: nothing else
 	Choices  []Choice             // the choices available for this request
 	Edits    bool                 // it only changes files, and the mode AcceptEdits would allow it
+	Hosts    []Host               // that the command reaches, as far as its words say; an answer opens them, too
 	Accepts  bool                 // the mode AcceptEdits would allow it: Edits, or a command that only changes files
 
 	home string // the user's; absolute, or ""
@@ -194,6 +195,10 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 				return none, false, a.refuseUnshown(ctx, subjects, err)
 			}
 		}
+		if subjects, unnamed := a.call.SubjectsFor(ctx, a.call.Input); unnamed == nil && len(judged.Suggest) > 0 {
+			_, rules := a.hostsToAsk(ctx, subjects)
+			judged.Suggest = slices.Concat(judged.Suggest, rules)
+		}
 		return none, false, a.refuse(a.record, noAnswerText(a.call.Name, judged))
 	}
 	select {
@@ -227,6 +232,10 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 		}
 	}
 	req.Choices = append(req.Choices, No)
+	var hostRules []string
+	if req.Hosts, hostRules = a.hostsToAsk(ctx, subjects); len(req.Rules) > 0 {
+		req.Rules = slices.Concat(req.Rules, hostRules)
+	}
 	if req.Changes, err = a.call.Changes(ctx, a.call.Input); err != nil {
 		return none, false, a.refuseUnshown(ctx, subjects, err)
 	}
@@ -255,7 +264,7 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 			if err := a.remember(req, a.record.Answer.Choice); err != nil {
 				return none, false, fmt.Errorf("%s was not run: the answer could not be stored: %w", a.call.Name, err)
 			}
-			a.record.Decision.Verdict = permission.Allow
+			a.record.Decision.Verdict, a.hosts = permission.Allow, req.Hosts
 			for i := range subjects {
 				for _, c := range req.Changes {
 					if subjects[i].Kind == permission.KindEdit && c.Base != "" {
@@ -496,8 +505,12 @@ func (g *Gate) remember(req Request, c Choice) error {
 		if err != nil {
 			return err
 		}
-		made = append(made, answer{rule: rule, files: req.Files, line: line})
-		kept = append(kept, Kept{Rule: text, Line: line, Files: req.Files, Time: time.Now().UTC().Truncate(time.Second)})
+		files := req.Files
+		if rule.Tool == string(permission.KindNetwork) {
+			files = nil // a host does not depend on them
+		}
+		made = append(made, answer{rule: rule, files: files, line: line})
+		kept = append(kept, Kept{Rule: text, Line: line, Files: files, Time: time.Now().UTC().Truncate(time.Second)})
 	}
 	if c == Always {
 		if err := g.opt.Keeper.Keep(kept...); err != nil {

@@ -98,13 +98,14 @@ func folders(subjects []permission.Subject, dir string) []string {
 // scriptsOf returns the files that a command line would run by name: programs given by a path, and
 // scripts of interpreters. missing are the names of those that do not exist: what will be there when
 // the command starts is unknown.
-func scriptsOf(s permission.Subject, dirs []string) (files []File, missing []string) {
+// inTemp is that of [permission.PathContext].
+func scriptsOf(s permission.Subject, dirs []string, inTemp func(string) string) (files []File, missing []string) {
 	for _, words := range commands(s) {
 		for _, name := range scripts.Named(words) {
 			exists := false
 			for _, d := range dirs {
 				path := scripts.Join(d, name)
-				real, err := filepath.EvalSymlinks(path)
+				real, err := filepath.EvalSymlinks(found(path, inTemp))
 				if err != nil {
 					continue
 				}
@@ -129,6 +130,14 @@ func scriptsOf(s permission.Subject, dirs []string) (files []File, missing []str
 	return files, missing
 }
 
+// found returns where the file is that a command finds at a path.
+func found(path string, inTemp func(string) string) string {
+	if inTemp == nil {
+		return path
+	}
+	return inTemp(path)
+}
+
 // isFileName reports whether a word names a file: it is not an option with a value, text of a program, an address, or
 // a package such as the one in npx @scope/name. Blanks and = may be in the names of directories that exist.
 func isFileName(word string, dirs []string) bool {
@@ -148,13 +157,13 @@ func isFileName(word string, dirs []string) bool {
 // runsFile reports whether the first word of a command is one of the files. An interpreter's script is
 // also judged as a command of its own, whose first word is the script. A word with a slash is not
 // compared: scriptsOf read that file, and would have returned it.
-func runsFile(s permission.Subject, dirs []string, files []File) bool {
+func runsFile(s permission.Subject, dirs []string, files []File, inTemp func(string) string) bool {
 	for _, words := range commands(s) {
 		if strings.Contains(words[0], "/") {
 			continue
 		}
 		for _, d := range dirs {
-			real, err := filepath.EvalSymlinks(scripts.Join(d, words[0]))
+			real, err := filepath.EvalSymlinks(found(scripts.Join(d, words[0]), inTemp))
 			if err != nil {
 				continue
 			}
@@ -188,7 +197,7 @@ func CheckScripts(line, dir string, ok func(path string, data []byte) error) (
 	found []workspace.Script, missing []string, err error) {
 	s := permission.Subject{Kind: permission.KindBash, Text: line}
 	dirs := folders([]permission.Subject{s}, dir)
-	files, names := scriptsOf(s, dirs)
+	files, names := scriptsOf(s, dirs, nil)
 	for _, f := range files {
 		if err := ok(f.Path, f.data); err != nil {
 			return nil, nil, err

@@ -52,6 +52,7 @@ type Options struct {
 	Mode     permission.Mode // "": Default
 	Approver Approver        // nil: the user cannot be asked
 	Keeper   Keeper          // nil: "always" is not offered
+	Network  Network         // about connections of commands
 	// OnlyManaged means that skills grant nothing, apart from those with SkillFacts.Vouched.
 	OnlyManaged bool
 	// Most limits the mode, whatever is set: to it or a stricter one. "": it is not limited.
@@ -216,13 +217,14 @@ func (g *Gate) ForAgent(agent string, derive func(permission.Mode) permission.Mo
 	return &child
 }
 
-// Replace returns a Gate with the Rules, Paths, Ceiling, Denied, OnlyManaged, Most and Nested of with. All else is that of g, also the
-// mode and the answers, which both Gates share.
+// Replace returns a Gate with the Rules, Paths, Ceiling, Denied, OnlyManaged, Network, Most and Nested of with. All else
+// is that of g, also the mode and the answers, which both Gates share.
 func (g *Gate) Replace(with Options) *Gate {
 	next := *g
 	next.moved = new(atomic.Pointer[Gate])
 	next.opt.Rules, next.opt.Paths, next.opt.Ceiling, next.opt.Denied = with.Rules, with.Paths, with.Ceiling, with.Denied
-	next.opt.OnlyManaged, next.opt.Most, next.opt.Nested = with.OnlyManaged, with.Most, with.Nested
+	next.opt.OnlyManaged, next.opt.Network = with.OnlyManaged, with.Network
+	next.opt.Most, next.opt.Nested = with.Most, with.Nested
 	return &next
 }
 
@@ -283,8 +285,9 @@ func (g *Gate) With(in Scopes) tool.Gate {
 			return permit, err
 		}
 		permit.Allow = a.sandboxAllowance(permit.Subjects)
+		a.openNetwork(ctx, &permit)
 		permit.Allow.Denied, permit.Allow.Nested = a.denied(), a.nested
-		permit.Closed = g.closed(scopes, p)
+		permit.Closed, permit.Output = g.closed(scopes, p), g.opt.Paths.Output
 		a.record.Permit = &permit
 		if p.Tool != nil {
 			a.record.Strangers = p.Tool.TextOf(permit.Input)
@@ -410,6 +413,7 @@ type approval struct {
 	call   tool.Proposal // its Input is the current one
 	record Record
 
+	hosts  []Host    // that the user approved with the call
 	vote   hook.Vote // of PreToolUse hooks, on the current input
 	why    string    // the reason for the vote
 	failed bool      // one of the hooks could not answer
@@ -648,7 +652,7 @@ func (from *grounds) scripts(part permission.Subject) (files []File, missing []s
 	if from.dirs == nil {
 		from.dirs = folders(from.subjects, from.place.Dir)
 	}
-	return scriptsOf(part, from.dirs)
+	return scriptsOf(part, from.dirs, from.place.InTemp)
 }
 
 // dropAnswer drops the answers that allow a part of the call if they no longer bind: a file that it
@@ -670,7 +674,7 @@ func (from *grounds) dropAnswer(ctx context.Context, part permission.Judged) (fi
 		}
 		_, changed := findUnbound(files, a.files)
 		covered = covered || !changed && len(missing) == 0 &&
-			(len(files) > 0 || len(a.files) == 0 || runsFile(part.Subject, from.dirs, a.files))
+			(len(files) > 0 || len(a.files) == 0 || runsFile(part.Subject, from.dirs, a.files, from.place.InTemp))
 	}
 	if covered {
 		why = from.gate.changesFiles(ctx, from.subjects, files)
@@ -712,7 +716,7 @@ func (g *Gate) filesOf(subjects []permission.Subject) (files []File) {
 	given := g.allAnswers()
 	dirs := folders(subjects, g.opt.Paths.Dir)
 	for _, s := range subjects {
-		found, _ := scriptsOf(s, dirs)
+		found, _ := scriptsOf(s, dirs, g.opt.Paths.InTemp)
 		for _, f := range found {
 			if slices.ContainsFunc(files, func(g File) bool { return g.Path == f.Path }) {
 				continue
@@ -738,7 +742,7 @@ func (g *Gate) changesFiles(ctx context.Context, subjects []permission.Subject, 
 	}
 	dirs := folders(subjects, g.opt.Paths.Dir)
 	for _, s := range (permission.Rules{}).Decide(ctx, permission.AcceptEdits, g.opt.Paths, subjects...).Subjects {
-		own, _ := scriptsOf(s.Subject, dirs)
+		own, _ := scriptsOf(s.Subject, dirs, g.opt.Paths.InTemp)
 		for _, f := range files {
 			switch {
 			case s.Kind == permission.KindEdit &&

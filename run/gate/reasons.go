@@ -38,6 +38,20 @@ func (r *Request) Reasons() []Reason {
 			add(r.reason(s))
 		}
 	}
+	var hosts []string
+	for _, h := range r.Hosts {
+		name := h.Name
+		if h.Port != "443" && h.Port != "80" {
+			name += " on port " + h.Port
+		}
+		if h.What != "" {
+			name += " (" + h.What + ")"
+		}
+		hosts = append(hosts, name)
+	}
+	if len(hosts) > 0 {
+		add("it may reach "+strings.Join(hosts, ", "), false)
+	}
 	if why := r.Decision.Reason; !slices.ContainsFunc(r.Decision.Subjects,
 		func(s permission.Judged) bool { return s.Reason == why }) {
 		add(why, false) // from a hook, or about a changed file

@@ -15,8 +15,8 @@ func TestBrokenMedia(t *testing.T) {
 	results := func(mime string, data []byte) [][]llm.Part {
 		resource := &sdk.ResourceContents{URI: "file:///x", MIMEType: mime, Blob: data}
 		return [][]llm.Part{
-			c.parts([]sdk.Content{&sdk.ImageContent{MIMEType: mime, Data: data}}),
-			c.parts([]sdk.Content{&sdk.EmbeddedResource{Resource: resource}}),
+			c.parts([]sdk.Content{&sdk.ImageContent{MIMEType: mime, Data: data}}, ""),
+			c.parts([]sdk.Content{&sdk.EmbeddedResource{Resource: resource}}, ""),
 		}
 	}
 	for name, m := range mediatest.Broken(t) {

@@ -124,7 +124,7 @@ func (c *Client) Prompt(ctx context.Context, name, args string, ask Asker) ([]ll
 			content = append(content, m.Content)
 		}
 	}
-	parts := c.parts(content)
+	parts := c.parts(content, "")
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("the prompt %s of the MCP server %s is empty", own.Name, p.server.Name)
 	}

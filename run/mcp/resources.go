@@ -46,7 +46,7 @@ func ResourceTools(clients ...*Client) tool.Set {
 		Server string `json:"server,omitempty" jsonschema:"only resources of this server"`
 	}
 	list := tool.New("list_mcp_resources", "Lists the resources that connected MCP servers offer, with the URI of each.",
-		func(ctx context.Context, in listIn, _ tool.Input) (tool.Result, error) {
+		func(ctx context.Context, in listIn, call tool.Input) (tool.Result, error) {
 			var b strings.Builder
 			for _, c := range clients {
 				c.writeResources(ctx, &b, in.Server)
@@ -54,7 +54,7 @@ func ResourceTools(clients ...*Client) tool.Set {
 			if b.Len() == 0 {
 				return tool.Text("No connected server has resources."), nil
 			}
-			return tool.Text(clients[0].bounded(strings.TrimRight(b.String(), "\n"))), nil
+			return tool.Text(clients[0].bounded(strings.TrimRight(b.String(), "\n"), call.Output)), nil
 		})
 	list.Strangers = tool.From(Strangers)
 	list.Aliases, list.Effect, list.Origin = []string{"ListMcpResourcesTool"}, tool.Reads|tool.Network, "MCP servers"
@@ -76,12 +76,12 @@ func ResourceTools(clients ...*Client) tool.Set {
 	}
 	read := tool.New("read_mcp_resource", "Reads a resource of a connected MCP server by its URI, such as a file of a "+
 		"skill named server:skill.",
-		func(ctx context.Context, in readIn, _ tool.Input) (tool.Result, error) {
+		func(ctx context.Context, in readIn, call tool.Input) (tool.Result, error) {
 			c, _ := find(in.Server)
 			if c == nil {
 				return tool.Result{}, fmt.Errorf("there is no MCP server %q", clip(in.Server, 100))
 			}
-			parts, err := c.Read(ctx, in.Server, in.URI)
+			parts, err := c.read(ctx, in.Server, in.URI, call.Output)
 			return tool.Result{Parts: parts}, err
 		})
 	read.Strangers = tool.From(Strangers)
@@ -235,6 +235,11 @@ func (c *Client) Contents(ctx context.Context, server, uri string) ([]Content, e
 
 // Read reads a resource of a server.
 func (c *Client) Read(ctx context.Context, server, uri string) ([]llm.Part, error) {
+	return c.read(ctx, server, uri, "")
+}
+
+// read is Read; what is too long is stored in dir, "": in that of the Client.
+func (c *Client) read(ctx context.Context, server, uri, dir string) ([]llm.Part, error) {
 	p := c.find(server)
 	if p == nil {
 		return nil, fmt.Errorf("there is no MCP server %q", clip(server, 100))
@@ -254,7 +259,7 @@ func (c *Client) Read(ctx context.Context, server, uri string) ([]llm.Part, erro
 		} else {
 			x.Blob = data
 		}
-		return c.parts([]sdk.Content{&sdk.EmbeddedResource{Resource: x}}), nil
+		return c.parts([]sdk.Content{&sdk.EmbeddedResource{Resource: x}}, dir), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -268,7 +273,7 @@ func (c *Client) Read(ctx context.Context, server, uri string) ([]llm.Part, erro
 			content = append(content, &sdk.EmbeddedResource{Resource: x})
 		}
 	}
-	parts := c.parts(content)
+	parts := c.parts(content, dir)
 	if len(parts) == 0 {
 		parts = []llm.Part{llm.Text("(the resource is empty)")}
 	}

@@ -24,7 +24,7 @@ func TestStructuredContent(t *testing.T) {
 		if text != "" {
 			r.Content = []sdk.Content{&sdk.TextContent{Text: text}}
 		}
-		got := llm.TextOf(c.result(r).Parts)
+		got := llm.TextOf(c.result(r, "").Parts)
 		if strings.Count(got, `"degrees": 21.5`) != want || !strings.Contains(got, text) {
 			t.Errorf("%q: the model gets %q", text, got)
 		}

@@ -333,7 +333,7 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 			}
 			return tool.Result{}, fmt.Errorf("the MCP server %s: %w", p.server.Name, p.explained(a.err))
 		}
-		res := p.client.result(a.res)
+		res := p.client.result(a.res, in.Output)
 		if text := llm.TextOf(res.Parts); res.IsError || saysError(text) {
 			if hint := p.client.writeHint(&p.server, text, false); hint != "" {
 				res.Parts = append(res.Parts, llm.Text("["+hint+"]"))
@@ -391,19 +391,20 @@ const (
 	maxParts = 100
 )
 
-// result converts a server's answer to a tool result for the model.
-func (c *Client) result(r *sdk.CallToolResult) tool.Result {
+// result converts a server's answer to a tool result for the model. A text that is too long is stored in dir; "": in that
+// of the Client.
+func (c *Client) result(r *sdk.CallToolResult, dir string) tool.Result {
 	var res tool.Result
 	if r == nil {
 		return tool.Text("(no output)")
 	}
 	res.IsError = r.IsError
-	res.Parts = c.parts(r.Content)
+	res.Parts = c.parts(r.Content, dir)
 	if r.StructuredContent != nil {
 		res.Structured = r.StructuredContent
 		if !saysJSON(res.Parts, r.StructuredContent) {
 			if data, err := json.MarshalIndent(r.StructuredContent, "", "  "); err == nil {
-				res.Parts = append(res.Parts, llm.Text(c.bounded(string(data))))
+				res.Parts = append(res.Parts, llm.Text(c.bounded(string(data), dir)))
 			}
 		}
 		if data, err := json.Marshal(res.Structured); err != nil || len(data) > 1<<20 {
@@ -431,12 +432,12 @@ func saysJSON(parts []llm.Part, value any) bool {
 }
 
 // parts converts a server's content to message parts for the model.
-func (c *Client) parts(content []sdk.Content) []llm.Part {
+func (c *Client) parts(content []sdk.Content, dir string) []llm.Part {
 	var parts []llm.Part
 	var text strings.Builder
 	flush := func() {
 		if text.Len() > 0 {
-			parts = append(parts, llm.Text(c.bounded(text.String())))
+			parts = append(parts, llm.Text(c.bounded(text.String(), dir)))
 			text.Reset()
 		}
 	}
@@ -488,7 +489,7 @@ func (c *Client) parts(content []sdk.Content) []llm.Part {
 }
 
 // bounded shortens a text as for all results, and stores the whole text where the model can read it.
-func (c *Client) bounded(text string) string {
+func (c *Client) bounded(text, dir string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	lines := strings.Count(text, "\n") + 1
 	if len(text) <= maxBytes && lines <= maxLines {
@@ -506,17 +507,17 @@ func (c *Client) bounded(text string) string {
 		head = strings.Join(parts[:maxLines], "")
 	}
 	notice := fmt.Sprintf("\n\n[The first %d of %d bytes are shown.", len(head), len(text))
-	if file := c.stored(text); file != "" {
+	if file := stored(text, cmp.Or(dir, c.opt.TempDir)); file != "" {
 		notice += " The whole result: " + file
 	}
 	return head + notice + "]"
 }
 
-func (c *Client) stored(text string) string {
-	if c.opt.TempDir == "" || os.MkdirAll(c.opt.TempDir, 0o700) != nil {
+func stored(text, dir string) string {
+	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
 		return ""
 	}
-	f, err := os.CreateTemp(c.opt.TempDir, "mcp-*.txt")
+	f, err := os.CreateTemp(dir, "mcp-*.txt")
 	if err != nil {
 		return ""
 	}

@@ -77,6 +77,8 @@ type Permit struct {
 	Allow workspace.Allowance
 	// Closed is that of [Input].
 	Closed func(named ...string) func(path string) bool
+	// Output is that of [Input].
+	Output string
 }
 
 // Propose returns the Proposal for a call of the tool.
@@ -311,7 +313,7 @@ func (t *Tool) decide(ctx context.Context, in Input, gate Gate, refused func(Pro
 	}
 	in.JSON, in.Subjects, in.Limits, in.Scripts, in.Allow = permit.Input, permit.Subjects, permit.Limits, permit.Scripts,
 		permit.Allow
-	in.Closed = permit.Closed
+	in.Closed, in.Output = permit.Closed, permit.Output
 	return in, Result{}, true
 }
 

@@ -207,7 +207,9 @@ type Input struct {
 	Allow   workspace.Allowance // see [Permit]
 	// Closed returns which of the files that the call does not name are left out of what it reads, because the rules
 	// deny them or would ask about them; see [permission.Rules.Closed]. It, or what it returns, is nil if none are.
-	Closed   func(named ...string) func(path string) bool
+	Closed func(named ...string) func(path string) bool
+	// Output is the directory for a result that is too long, which the model may read; "": the tool has one of its own.
+	Output   string
 	Progress func(Result) // shows a partial result to the user; never nil; safe for concurrent use
 }
 

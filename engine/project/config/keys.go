@@ -139,6 +139,8 @@ var table = sync.OnceValue(func() []key {
 			nil},
 		{"sandbox.allowHosts", list, fromUser, nil,
 			"Hosts, or host:port, that commands in the sandbox may reach.", nil},
+		{"sandbox.networkWait", number, fromUser, nil, "How many seconds a connection of a command waits for your answer " +
+			"whether it may reach a host. Default 60; 0: you are not asked, and what no rule allows is refused.", nil},
 		{"sandbox.denyRead", list, fromAnyone, nil, "Further paths that commands in the sandbox may not read.", nil},
 		{"sandbox.cacheLimit", number, fromUser, nil, "How many GB the commands of a project may store in the caches of " +
 			"language tools, which no other project sees. Above it, what they stored is removed. Default 2.", nil},

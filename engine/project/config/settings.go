@@ -52,7 +52,9 @@ type Settings struct {
 		AllowWrite []string `json:"allowWrite"`
 		AllowHosts []string `json:"allowHosts"`
 		DenyRead   []string `json:"denyRead"`
-		CacheLimit float64  `json:"cacheLimit"` // in GB; 0: the default
+		// NetworkWait is how many seconds a connection waits for the user's answer; nil: 60.
+		NetworkWait *float64 `json:"networkWait"`
+		CacheLimit  float64  `json:"cacheLimit"` // in GB; 0: the default
 		// ConfineHooks also confines the hooks of the user's own settings.
 		ConfineHooks bool `json:"confineHooks"`
 	} `json:"sandbox"`

@@ -90,13 +90,10 @@ func nextSteps(w io.Writer, name, dir string) {
 	fmt.Fprintln(w, "next steps:")
 	step("edit", filepath.Join(dir, "SKILL.md"))
 	step("check", "knack skill check "+dir)
+	step("try", "knack --skill "+dir+" '/"+name+"'") // without trust, which each change of the file would end
 	cwd, err := os.Getwd()
 	abs, _ := filepath.Abs(dir)
-	switch {
-	case err == nil && filepath.Base(filepath.Dir(abs)) == "skills" && subpath.Contains(sources.Root(cwd), abs):
-		step("trust", "knack trust    # a project's skills are used once you trust it")
-		step("try", "knack -p '/"+name+"'")
-	default:
-		step("try", "knack -p --skill "+dir+" '/"+name+"'")
+	if err == nil && filepath.Base(filepath.Dir(abs)) == "skills" && subpath.Contains(sources.Root(cwd), abs) {
+		step("trust", "knack trust    # at the end: a project's skills are used once you trust it")
 	}
 }

@@ -208,7 +208,7 @@ func showSkill(w io.Writer, p *engine.Project, j command.SkillInfo, e knack.Cand
 	if j.Origin.ID != j.Path {
 		row("real path", plain.Line(j.Origin.ID))
 	}
-	row("description", plain.Line(j.Description))
+	row("description", plain.Line(strings.Join(strings.Fields(j.Description), " ")))
 	row("when to use", plain.Line(j.WhenToUse))
 	if s := e.Skill; s != nil {
 		row("tokens", fmt.Sprintf("%d in the listing, %d of text", j.Tokens.Listing, j.Tokens.Body))

@@ -97,17 +97,17 @@ func (b *Browser) Close() error {
 }
 
 // reach decides about a connection of the browser.
-func (b *Browser) reach(host, port string) bool {
-	address := host + ":" + port
+func (b *Browser) reach(_ context.Context, to workspace.Destination) error {
+	address := to.Host + ":" + to.Port
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.allowed[address] {
-		return true
+	if b.allowed[address] || to.Listed {
+		return nil
 	}
 	if len(b.blocked) < 100 || b.blocked[address] > 0 {
 		b.blocked[address]++
 	}
-	return false
+	return errors.New("the browser reaches only what was allowed")
 }
 
 // A process is a running browser.
@@ -181,7 +181,7 @@ func (b *Browser) start(ctx context.Context) (*process, error) {
 		defer close(p.ended)
 		exit, failed = b.opt.Workspace.Run(run, workspace.Command{
 			Args:  append([]string{"sh", "-c", program, b.opt.Program}, flags...),
-			Stdin: in, Output: p.wire, Stderr: p.noise, Env: env, Reach: b.reach,
+			Stdin: in, Output: p.wire, Stderr: p.noise, Env: env, Allow: workspace.Allowance{Reach: b.reach},
 		})
 		in.CloseWithError(errEnded)
 		p.end()

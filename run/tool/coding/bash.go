@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -208,15 +209,57 @@ type jobEnd struct {
 func runOutput(ctx context.Context, ws runner, c workspace.Command, timeout time.Duration) jobEnd {
 	start := time.Now()
 	if timeout > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, timeout, errTimeout)
-		defer stop()
+		limited, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		l := limit{left: timeout, end: func() { stop(errTimeout) }}
+		l.resume()
+		defer l.pause()
+		if reach := c.Allow.Reach; reach != nil { // what a user thinks about an answer does not count
+			c.Allow.Reach = func(ctx context.Context, to workspace.Destination) error {
+				l.pause()
+				defer l.resume()
+				return reach(ctx, to)
+			}
+		}
+		ctx = limited
 	}
 	exit, err := ws.Run(ctx, c)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, errTimeout) {
 		err = errAborted{err}
 	}
 	return jobEnd{exit, err, time.Since(start).Seconds()}
+}
+
+// A limit calls end when a time has passed, without the times between pause and resume.
+type limit struct {
+	end func()
+
+	mu      sync.Mutex
+	left    time.Duration
+	pauses  int
+	since   time.Time // when timer was started
+	timer   *time.Timer
+	started bool
+}
+
+func (l *limit) pause() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pauses++; l.pauses == 1 && l.started {
+		l.timer.Stop()
+		l.left -= time.Since(l.since)
+	}
+}
+
+func (l *limit) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.started {
+		if l.pauses--; l.pauses > 0 {
+			return
+		}
+	}
+	l.started, l.since, l.timer = true, time.Now(), time.AfterFunc(max(l.left, 0), l.end)
 }
 
 // errAborted is the error for a command that was cancelled.

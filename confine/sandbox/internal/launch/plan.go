@@ -45,6 +45,8 @@ type Plan struct {
 type Step struct {
 	Do   Do
 	Path string
+	// At is the path of the Put for which a Hold keeps Path; "": Path.
+	At string
 	// Data contains the options of a Tmpfs: "mode=0700,size=…".
 	Data string
 	// File means that the path of a Put or Hide is a file.

@@ -77,9 +77,13 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 			p.doing = "making mounts private"
 			p.do(syscall.SYS_MOUNT, "", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 		case Hold:
-			held[s.Path] = p.slot()
+			at := s.At
+			if at == "" {
+				at = s.Path
+			}
+			held[at] = p.slot()
 			p.findStep(s, target, end, syscall.EACCES)
-			p.clone(target, held[s.Path])
+			p.clone(target, held[at])
 			p.close(target)
 		case ReadOnlyAll:
 			p.find("/").to(target)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # changelog.sh [FROM] [FILE]: writes the commits since FROM (else since the
-# last tag, else all) as the section "Unreleased" of CHANGELOG.md.
+# last tag, else all) as a section of CHANGELOG.md, between two marks.
 set -eu
 
 from=${1:-}
@@ -47,15 +47,33 @@ END {
 }
 ' "$tmp/log" >"$tmp/section"
 
+begin='<!-- changelog: begin; what stands up to the end mark is replaced -->'
+end='<!-- changelog: end -->'
 {
-	echo "# Changelog"
-	echo
+	printf '%s\n' "$begin"
 	cat "$tmp/section"
-	if [ -e "$file" ]; then
-		# The rest, without its title and without the old section.
-		awk '/^# /&&!seen{seen=1; next} /^## Unreleased/{skip=1; next} /^## /{skip=0} !skip' "$file" | sed '/./,$!d'
-	fi
-} >"$tmp/new"
+	printf '%s\n' "$end"
+} >"$tmp/block"
+
+# Only what stands between the marks is replaced. Without marks, the block goes above the first section, so that a
+# section written by hand stays as it is.
+[ -e "$file" ] || printf '# Changelog\n\n' >"$tmp/empty"
+old=$file
+[ -e "$file" ] || old=$tmp/empty
+awk -v begin="$begin" -v end="$end" -v block="$tmp/block" '
+function put() { while ((getline l <block) > 0) print l; done = 1 }
+FNR == NR { t = $0; sub(/\r$/, "", t); if (t == begin) begins++; if (t == end) { ends++; if (ends > begins) bad = 1 }; next }
+FNR == 1 && (bad || begins != ends || begins > 1) { exit 3 }
+{ t = $0; sub(/\r$/, "", t) }
+t == begin { inside = 1; put(); next }
+inside { if (t == end) inside = 0; next }
+!begins && !done && /^## / { put(); print "" }
+{ print }
+END { if (!done) put() }
+' "$old" "$old" >"$tmp/new" || {
+	echo "$file: its marks do not fit together: remove them, or bring back the one that is missing" >&2
+	exit 1
+}
 cat "$tmp/new" >"$file"
 n=$(wc -l <"$tmp/log" | tr -d ' ')
 commits=commits

@@ -1,0 +1,49 @@
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+)
+
+// A Temp is a directory for the temporary files of one session, which its commands have as /tmp where the system can do
+// that. A nil *Temp is none.
+type Temp struct {
+	Dir string // absolute, without links; it exists
+	// Mounted reports whether commands have Dir as /tmp. Otherwise TMPDIR names it.
+	Mounted func() bool
+	// Machine reports whether a path below /tmp, or /tmp itself, means that of the machine, although Dir might have it:
+	// the user typed it, or the workspace is there.
+	Machine func(path string) bool
+}
+
+// system is the machine's directory, in whose place commands have another one.
+const system = "/tmp"
+
+// At returns where the file is that commands find at an absolute, clean path. Below /tmp this is in t.Dir, unless only
+// the machine has such a file, or Machine says that its file is meant.
+func (t *Temp) At(path string) string {
+	if t == nil || subpath.Contains(t.Dir, path) {
+		return path
+	}
+	rel, ok := subpath.Rel(system, path)
+	if !ok || t.Machine(path) || !t.Mounted() {
+		return path
+	}
+	own := filepath.Join(t.Dir, rel)
+	if _, err := os.Lstat(own); err == nil {
+		return own
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return path
+	}
+	return own
+}
+
+// used notes that the directory is still used: it is removed some time after its last use.
+func (t *Temp) used() {
+	now := time.Now()
+	os.Chtimes(t.Dir, now, now)
+}

@@ -1,0 +1,386 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/run/tool"
+)
+
+// NetworkTool is the name of a Request about a host that a command wants to reach.
+const NetworkTool = "SandboxNetworkAccess"
+
+// A Network configures how connections of commands are decided on. The zero Network asks the Approver for 60 seconds.
+type Network struct {
+	Approver Approver      // asks about hosts; nil: that of the Gate
+	Wait     time.Duration // for an answer, from when the user sees the question; 0: 60 s; negative: nobody is asked
+	Managed  bool          // only an administrator's rules open hosts, and nobody is asked
+	// Guard explains why a command line may be asked about in spite of rules, such as for a secret in it; "": it may
+	// not. nil: there is no guard.
+	Guard func(line string) string
+}
+
+const (
+	defaultWait = 60 * time.Second
+	titleLength = 60 // characters of a command line in a question about a host
+)
+
+// A network decides about the connections of one call's commands. Each host is decided once.
+type network struct {
+	*approval
+	ctx      context.Context      // with the values of the call; the command may outlive its end
+	subjects []permission.Subject // of the call
+	line     string               // "": the call runs no single command line
+	words    []Host               // that the line names
+
+	mu     sync.Mutex
+	hosts  map[string]*hostAnswer // by address
+	asked  int
+	closed string // why nobody is asked any more; "": the user can be
+}
+
+// A hostAnswer is the decision on one host.
+type hostAnswer struct {
+	done    chan struct{} // closed when err is set
+	err     error
+	waiting int // connections that wait for done
+	cancel  context.CancelFunc
+}
+
+// newNetwork returns the network of a call that was allowed.
+func (a *approval) newNetwork(ctx context.Context, subjects []permission.Subject) *network {
+	n := &network{approval: a, ctx: context.WithoutCancel(ctx), subjects: subjects, line: commandLine(subjects),
+		hosts: map[string]*hostAnswer{}}
+	if n.line != "" {
+		n.words = hostsOf(n.line, a.opt.Paths.Dir, a.opt.Paths.Home)
+	}
+	return n
+}
+
+// openNetwork lets the commands of a permit reach what rules, answers and the user allow.
+func (a *approval) openNetwork(ctx context.Context, p *tool.Permit) {
+	if !slices.ContainsFunc(p.Subjects, func(s permission.Subject) bool { return s.IsCommand() || isBash(s.Kind) }) {
+		return
+	}
+	n := a.newNetwork(ctx, p.Subjects)
+	n.opened(a.hosts)
+	p.Allow.Reach = n.reach
+	rules := n.newGrounds(n.scopes, n.subjects).rules()
+	if n.opt.Network.Managed {
+		rules.Allow = slices.DeleteFunc(rules.Allow, func(r permission.Rule) bool { return r.Origin != permission.Managed })
+	}
+	p.Allow.Hosts = append(p.Allow.Hosts, rules.LoopbackHosts()...)
+}
+
+// opened notes the hosts that the user approved with the call.
+func (n *network) opened(hosts []Host) {
+	for _, h := range hosts {
+		d := &hostAnswer{done: make(chan struct{})}
+		close(d.done)
+		n.hosts[net.JoinHostPort(h.Name, h.Port)] = d
+	}
+}
+
+// reach is the func Reach of the call's [workspace.Allowance].
+func (n *network) reach(ctx context.Context, to workspace.Destination) error {
+	key := net.JoinHostPort(to.Host, to.Port)
+	if to.Address.IsValid() {
+		key = net.JoinHostPort(to.Address.String(), to.Port)
+	}
+	n.mu.Lock()
+	d := n.hosts[key]
+	if d == nil {
+		d = &hostAnswer{done: make(chan struct{})}
+		n.hosts[key] = d
+		var question context.Context
+		question, d.cancel = context.WithCancel(n.ctx)
+		go func() {
+			defer d.cancel()
+			err := n.decideHost(question, to)
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			if d.err = err; question.Err() != nil && err != nil { // withdrawn: the next connection asks again
+				delete(n.hosts, key)
+			}
+			close(d.done)
+		}()
+	}
+	d.waiting++
+	n.mu.Unlock()
+	select {
+	case <-d.done:
+		return d.err
+	case <-ctx.Done():
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if d.waiting--; d.waiting == 0 && d.cancel != nil {
+		d.cancel()
+	}
+	return context.Cause(ctx)
+}
+
+// subject returns what is decided about a destination.
+func (n *network) subject(to workspace.Destination) permission.Subject {
+	host := to.Host
+	if to.Address.IsValid() {
+		host = to.Address.String()
+	}
+	s := permission.HostSubject(host, to.Port)
+	s.Tool = n.call.Name
+	switch why := n.guarded(); {
+	case why != "":
+		s.EveryTime, s.Note = true, why
+	case to.Address.IsValid():
+		s.Note = to.Host + " leads to an address of this machine's network"
+	case insideHost(host):
+		s.Note = host + " is in this machine's network"
+	}
+	s.Question = fmt.Sprintf("%s wants to reach %s%s", short(cmp.Or(n.line, n.call.Name), titleLength), host, n.whose(to))
+	return s
+}
+
+func (n *network) guarded() string {
+	if n.opt.Network.Guard == nil || n.line == "" {
+		return ""
+	}
+	return n.opt.Network.Guard(n.line)
+}
+
+// whose says in parentheses whose host a destination is, and its port if it is not one of the web.
+func (n *network) whose(to workspace.Destination) string {
+	if to.Address.IsValid() {
+		return ", the address of " + to.Host
+	}
+	port := ""
+	if to.Port != "443" && to.Port != "80" {
+		port = " on port " + to.Port
+	}
+	for _, h := range n.words {
+		if h.Name == to.Host && h.What != "" {
+			return port + " (" + h.What + ")"
+		}
+	}
+	for _, p := range permission.NetworkPresets() {
+		if slices.Contains(p.Hosts, to.Host) {
+			return port + " (one of Network(" + p.Name + "))"
+		}
+	}
+	return port
+}
+
+// short returns the first line of a text, cut to a number of characters.
+func short(text string, most int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if r := []rune(text); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return text
+}
+
+// judge decides about a subject by rules and answers.
+func (n *network) judge(ctx context.Context, s permission.Subject, mode permission.Mode,
+	inside bool) permission.Decision {
+
+	from := n.newGrounds(n.scopes, n.subjects)
+	rules := from.rules()
+	rules.Allow = slices.DeleteFunc(rules.Allow, func(r permission.Rule) bool {
+		switch {
+		case n.opt.Network.Managed:
+			return r.Origin != permission.Managed
+		case inside: // what was answered for always opens nothing inside, nor do presets and patterns
+			return r.Origin != permission.Session && !permission.Rules{Allow: []permission.Rule{r}}.NamesHost(s)
+		}
+		return false
+	})
+	return rules.Decide(ctx, mode, from.place, s)
+}
+
+// decideHost decides about a destination, and asks the user if it can. The error is for the model and the user.
+func (n *network) decideHost(ctx context.Context, to workspace.Destination) error {
+	s := n.subject(to)
+	host, _, _ := net.SplitHostPort(s.Text)
+	inside := to.Address.IsValid() || insideHost(to.Host)
+	d := n.judge(ctx, s, permission.Default, inside)
+	switch {
+	case d.Verdict != permission.Ask:
+	case d.Rule == "" && !s.EveryTime && n.consented(to, inside):
+		d.Verdict, d.Reason = permission.Allow, ""
+	case !inside || n.Mode() != permission.Bypass: // nobody thinks of what is inside when choosing that mode
+		d = n.judge(ctx, s, n.Mode(), inside)
+	}
+	rule := permission.HostRule(host, to.Port)
+	allow := "; to allow it: --allow '" + rule + "'"
+	if s.EveryTime || d.Rule != "" || n.opt.Network.Managed {
+		allow = "" // no rule does
+	}
+	r := Record{Tool: n.call.Name, Decision: d}
+	refuse := func(why string) error {
+		r.Decision.Verdict = permission.Deny
+		n.audit(r)
+		return errors.New(why + allow)
+	}
+	approver := n.opt.Network.Approver
+	if approver == nil {
+		approver = n.opt.Approver
+	}
+	switch {
+	case d.Verdict == permission.Allow:
+		n.audit(r)
+		return nil
+	case d.Verdict == permission.Deny && d.Rule != "":
+		return refuse(fmt.Sprintf("the rule %s (%s) denies it", d.Rule, d.Origin))
+	case d.Verdict == permission.Deny:
+		return refuse(d.Reason)
+	case n.opt.Network.Managed:
+		return refuse("only an administrator opens hosts to commands here")
+	case approver != nil && approver != Typed && n.opt.Network.Wait >= 0:
+		return n.askHost(ctx, approver, s, r, inside, rule)
+	case d.Rule != "":
+		return refuse(fmt.Sprintf("the rule %s (%s) asks about it, and there is no user to ask", d.Rule, d.Origin))
+	case s.EveryTime:
+		return refuse(s.Note + ", and there is no user to ask")
+	}
+	return refuse("no rule allows it, and there is no user to ask")
+}
+
+// consented reports whether something other than a rule for the destination allows it: a setting, the user who typed
+// the command line with the host, or a rule that spells out the name that leads inside.
+func (n *network) consented(to workspace.Destination, inside bool) bool {
+	if to.Listed || n.opt.Approver == Typed && !inside && n.inWords(to) {
+		return true
+	}
+	return to.Address.IsValid() && !n.opt.Network.Managed &&
+		n.newGrounds(n.scopes, n.subjects).rules().NamesHost(permission.HostSubject(to.Host, to.Port))
+}
+
+func (n *network) inWords(to workspace.Destination) bool {
+	return slices.ContainsFunc(n.words, func(h Host) bool { return h.Name == to.Host && h.Port == to.Port })
+}
+
+// askHost asks the user about a host, one question at a time.
+func (n *network) askHost(ctx context.Context, approver Approver, s permission.Subject, r Record, inside bool,
+	rule string) error {
+
+	select {
+	case n.answers.asking <- struct{}{}:
+		defer func() { <-n.answers.asking }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if n.judge(ctx, s, n.Mode(), inside).Verdict == permission.Allow { // another command's answer covers it
+		return nil
+	}
+	n.mu.Lock()
+	closed := n.closed
+	if n.asked++; closed == "" && n.asked > maxHosts {
+		closed = fmt.Sprintf("the user was asked about %d hosts of this command, and the others are refused", maxHosts)
+	}
+	n.mu.Unlock()
+	allow := "; to allow it: --allow '" + rule + "'"
+	if closed != "" {
+		r.Decision.Verdict = permission.Deny
+		n.audit(r)
+		return errors.New(closed + allow)
+	}
+	host, port, _ := net.SplitHostPort(s.Text)
+	in := struct {
+		Host    string `json:"host"`
+		Port    string `json:"port,omitempty"`
+		Command string `json:"command,omitempty"`
+	}{Host: host}
+	if port != "443" && port != "80" {
+		in.Port = port
+	}
+	if short(n.line, titleLength) != n.line {
+		in.Command = n.line
+	}
+	input, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	req := Request{Call: n.call.ID, Name: NetworkTool, Tool: NetworkTool, Agent: n.opt.Agent, Dir: n.opt.Paths.Dir,
+		home: n.opt.Paths.Home, Input: input, Subjects: []permission.Subject{s}, Decision: r.Decision,
+		Choices: []Choice{Once}}
+	if !s.EveryTime && r.Decision.Rule == "" {
+		req.Rules, req.Choices = []string{rule}, append(req.Choices, Session)
+		if n.opt.Keeper != nil && !inside {
+			req.Choices = append(req.Choices, Always)
+		}
+	}
+	req.Choices = append(req.Choices, No)
+	wait := cmp.Or(n.opt.Network.Wait, defaultWait)
+	asking, stop := context.WithTimeoutCause(ctx, wait, errNoAnswer)
+	defer stop()
+	r.Asked = true
+	r.Answer, err = approver.Approve(asking, req)
+	no := func(why, close string) error {
+		r.Decision.Verdict, r.Decision.Reason = permission.Deny, why
+		n.audit(r)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.closed = cmp.Or(n.closed, close)
+		return errors.New(why + allow)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx) // withdrawn
+	case err != nil && asking.Err() != nil:
+		why := fmt.Sprintf("nobody answered within %s", wait)
+		return no(why, why)
+	case err != nil:
+		return no("the question was not answered: "+err.Error(), "")
+	}
+	if err := n.update(r.Answer.Updates); err != nil {
+		return no("the answer cannot be applied: "+err.Error(), "")
+	}
+	if r.Answer.Choice == No || !slices.Contains(req.Choices, r.Answer.Choice) {
+		why := "the user declined"
+		if r.Answer.Reason != "" {
+			why += ": " + r.Answer.Reason
+		}
+		r.Answer.Choice, r.Decision.Verdict, r.Decision.Reason = No, permission.Deny, why
+		n.audit(r)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.closed = "the user declined another host of this command"
+		return errors.New(why)
+	}
+	if err := n.remember(req, r.Answer.Choice); err != nil {
+		return no("the answer could not be stored: "+err.Error(), "")
+	}
+	r.Decision.Verdict = permission.Allow
+	n.audit(r)
+	return nil
+}
+
+var errNoAnswer = errors.New("nobody answered")
+
+// hostsToAsk returns the hosts that a command line reaches, as far as its words say, and about which the rules would
+// ask, with the rules that open them.
+func (a *approval) hostsToAsk(ctx context.Context, subjects []permission.Subject) (hosts []Host, rules []string) {
+	line := commandLine(subjects)
+	if line == "" || a.opt.Network.Managed || a.opt.Paths.Confined == nil || !a.opt.Paths.Confined() {
+		return nil, nil
+	}
+	n := a.newNetwork(ctx, subjects)
+	for _, h := range n.words {
+		to := workspace.Destination{Host: h.Name, Port: h.Port}
+		if s := n.subject(to); !insideHost(h.Name) && !s.EveryTime &&
+			n.judge(ctx, s, n.Mode(), false).Verdict == permission.Ask {
+			hosts = append(hosts, h)
+			rules = append(rules, permission.HostRule(h.Name, h.Port))
+		}
+	}
+	return hosts, rules
+}
