@@ -38,11 +38,12 @@ var districts = []struct {
 // only restricts what the packages of a folder may import beside leaves and each other.
 var only = map[string][]string{
 	"sources":            {"."},
-	"bundled":            {"."}, // skills as data
-	"knacktest":          {"."}, // other programs' tests need no agent
-	"confine/permission": {},    // decides; knows neither processes nor tools
-	"confine/workspace":  {},    // files and processes; knows no rules
-	"run/llm":            {},    // providers know nothing of skills
+	"bundled":            {"."},           // skills as data
+	"knacktest":          {"."},           // other programs' tests need no agent
+	"confine/git":        {},              // runs git; judges nothing
+	"confine/permission": {"confine/git"}, // decides; knows neither processes nor tools
+	"confine/workspace":  {},              // files and processes; knows no rules
+	"run/llm":            {},              // providers know nothing of skills
 	"run/hook":           {},
 }
 

@@ -1,6 +1,8 @@
 // Package confine has no code: it is the page of the district that decides what a call may do, and sees to it. Its
 // packages know neither models nor tools nor skills, and can be used without the rest of Knack.
 //
+//	    git          runs git in repositories that may be hostile
+//	     |
 //	permission   what a call would do, and what the rules say: allow, ask, deny
 //	     |       (permission/internal/bash reads shell lines)
 //	     |

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/git"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
@@ -196,7 +197,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	for k := range set.Env {
 		policy.Env = append(policy.Env, k)
 	}
-	policy.Env = append(policy.Env, permission.GitVariables()...)
+	policy.Env = append(policy.Env, git.Variables()...)
 	hidden, _ := hiddenFromCommands(p.config, p.options.Env, p.dir, p.home, p.Roots())
 	policy.Secrets = append(policy.Secrets, hidden...)
 	policy.NoHosts, policy.NoEnv = p.config.DeniedHosts(), p.config.HiddenVariables()

@@ -9,12 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/confine/git"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
@@ -54,12 +53,11 @@ func (g *Git) acquire(ctx context.Context) (release func(), err error) {
 }
 
 const (
-	maxRepositories = 64       // a repository and those nested in it
-	maxSettings     = 500      // settings that name programs
-	maxGitFiles     = 50_000   // in the git directories of a repository, where links out of it are looked for
-	maxConfig       = 4 << 20  // bytes of a configuration as git prints it
-	maxIndex        = 64 << 20 // bytes of an index as git prints it
-	gitTimeout      = 5 * time.Second
+	maxRepositories = 64              // a repository and those nested in it
+	maxSettings     = 500             // settings that name programs
+	maxGitFiles     = 50_000          // in the git directories of a repository, where links out of it are looked for
+	maxConfig       = 4 << 20         // bytes of a configuration as git prints it
+	maxIndex        = 64 << 20        // bytes of an index as git prints it
 	minFileAge      = 2 * time.Second // a younger file may change again without a new change time
 	errorAge        = 2 * time.Second // for which an error is kept
 	callAge         = time.Second     // for which the start of a command may use what Check learned for it
@@ -294,7 +292,7 @@ func (g *Git) knownRepositories(ctx context.Context, starting bool) []*repositor
 func (g *Git) Env(environ []string) (env, unguarded []string) {
 	g.lock <- struct{}{}
 	defer func() { <-g.lock }()
-	set := slices.Clone(alwaysSet)
+	set := git.Always()
 	seen := map[string]bool{}
 	for _, r := range g.knownRepositories(context.Background(), true) {
 		r.checked = false
@@ -309,45 +307,7 @@ func (g *Git) Env(environ []string) (env, unguarded []string) {
 			unguarded = append(unguarded, r.err.Error())
 		}
 	}
-	n := 0
-	for _, kv := range environ {
-		name, value, _ := strings.Cut(kv, "=")
-		switch name {
-		case "GIT_CONFIG_COUNT":
-			if c, err := strconv.Atoi(value); err == nil && c > 0 && c < 1000 {
-				n = c
-			}
-			continue
-		case "GIT_PAGER", "GIT_OPTIONAL_LOCKS", "GIT_NO_LAZY_FETCH", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_PARAMETERS", "GIT_DIR",
-			"GIT_WORK_TREE", "GIT_TERMINAL_PROMPT":
-			continue
-		}
-		env = append(env, kv)
-	}
-	return append(env, overrides(set, n)...), unguarded
-}
-
-// alwaysSet are the overrides for every repository.
-var alwaysSet = [][2]string{
-	{"core.fsmonitor", "false"}, {"core.hooksPath", os.DevNull}, {"core.pager", "cat"}, {"protocol.ext.allow", "never"},
-	{"safe.bareRepository", "explicit"}, {"log.showSignature", "false"}, {"submodule.recurse", "false"},
-}
-
-// overrides returns settings as environment variables, numbered from n.
-func overrides(set [][2]string, n int) (env []string) {
-	for _, s := range set {
-		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, s[1]))
-		n++
-	}
-	return append(env, "GIT_CONFIG_COUNT="+strconv.Itoa(n), "GIT_PAGER=cat", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1",
-		"GIT_TERMINAL_PROMPT=0")
-}
-
-// GitVariables returns the names of the variables that [Git.Env] sets, and GIT_ALLOW_PROTOCOL; a * at
-// the end matches any suffix.
-func GitVariables() []string {
-	return []string{"GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_*", "GIT_CONFIG_VALUE_*", "GIT_PAGER", "GIT_OPTIONAL_LOCKS",
-		"GIT_NO_LAZY_FETCH", "GIT_TERMINAL_PROMPT", "GIT_ALLOW_PROTOCOL"}
+	return git.Env(environ, set), unguarded
 }
 
 // topOf returns the directory at or above dir that contains .git, "" if none.
@@ -678,27 +638,7 @@ func (g *Git) settings(ctx context.Context, r *repository) (included bool, err e
 // run runs git in a repository that may be hostile, for an answer about it. More than maxBytes bytes of output are an
 // error.
 func (g *Git) run(ctx context.Context, top string, maxBytes int64, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
-	defer cancel()
-	cmd, err := g.command(ctx, top, overrides(append([][2]string{{"protocol.allow", "never"}}, alwaysSet...), 0), args)
-	if err != nil {
-		return nil, err
-	}
-	cmd.Env = append(cmd.Env, "GIT_ALLOC_LIMIT=256m", "GIT_DISCOVERY_ACROSS_FILESYSTEM=1",
-		"GIT_CEILING_DIRECTORIES="+filepath.Dir(top))
-	out, errs := limitedBuffer{max: maxBytes}, limitedBuffer{max: 4 << 10}
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
-	switch {
-	case out.exceeded:
-		return nil, errors.New("git printed too much output")
-	case ctx.Err() != nil:
-		return nil, errors.New("git did not finish in time")
-	case err != nil:
-		line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
-		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, line)
-	}
-	return out.Bytes(), nil
+	return g.runner(top).Ask(ctx, top, maxBytes, args...)
 }
 
 // Command returns a command that runs git in a directory, for a program's own use and outside a sandbox. git is found
@@ -708,62 +648,14 @@ func (g *Git) run(ctx context.Context, top string, maxBytes int64, args ...strin
 // installed.
 func (g *Git) Command(ctx context.Context, dir string, args ...string) (*exec.Cmd, error) {
 	set, _ := g.Env(nil)
-	return g.command(ctx, dir, set, args)
+	return g.runner(dir).Command(ctx, dir, set, args...)
 }
 
-// command returns a command that runs git with overrides of settings, as variables.
-func (g *Git) command(ctx context.Context, dir string, set, args []string) (*exec.Cmd, error) {
-	environ := userdirs.Environ(g.Environ)
-	name, search, err := gitProgram(userdirs.Getenv(environ)("PATH"), g.dir, topOf(g.dir), dir, topOf(dir))
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, name, append([]string{"--no-pager", "--no-replace-objects"}, args...)...)
-	cmd.Dir, cmd.WaitDelay = dir, time.Second
-	cmd.Env = append(slices.Clone(set), "PATH="+search, "LC_ALL=C", "GIT_ALLOW_PROTOCOL=none")
-	for _, kv := range environ {
-		switch name, _, _ := strings.Cut(kv, "="); name {
-		case userdirs.HomeVariable(), "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
-			"SYSTEMROOT", "SystemRoot":
-			cmd.Env = append(cmd.Env, kv)
-		}
-	}
-	return cmd, nil
-}
-
-// limitedBuffer is a buffer that fails once it would exceed max bytes; the failed write ends the
-// program.
-type limitedBuffer struct {
-	bytes.Buffer
-	max      int64
-	exceeded bool
-}
-
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if int64(b.Len()+len(p)) > b.max {
-		b.exceeded = true
-		return 0, errors.New("too much")
-	}
-	return b.Buffer.Write(p)
-}
-
-// gitProgram finds git in a PATH, ignoring entries inside dirs. search is the PATH without those.
-func gitProgram(list string, dirs ...string) (name, search string, err error) {
-	search, _ = CleanPath(list, slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })...)
-	names := []string{"git"}
-	if runtime.GOOS == "windows" {
-		names = []string{"git.exe"}
-	}
-	for _, dir := range filepath.SplitList(search) {
-		for _, name := range names {
-			file := filepath.Join(dir, name)
-			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() &&
-				(runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
-				return file, search, nil
-			}
-		}
-	}
-	return "", "", errors.New("git is not installed")
+// runner runs git in a directory, with a PATH without what the repositories provide.
+func (g *Git) runner(dir string) git.Runner {
+	own := slices.DeleteFunc([]string{g.dir, topOf(g.dir), dir, topOf(dir)}, func(dir string) bool { return dir == "" })
+	search, _ := CleanPath(userdirs.Getenv(userdirs.Environ(g.Environ))("PATH"), own...)
+	return git.Runner{Path: search, Environ: g.Environ}
 }
 
 // isNotRegular reports whether one of the named files in dir exists and is not a regular file.

@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/knack-agent/knack/confine/git"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/gitfile"
@@ -603,11 +604,8 @@ func namesIn(out []byte) map[string]bool {
 
 var errFailed = errors.New("it failed")
 
-// quietly are the options with which git runs no program that its configuration names.
-var quietly = []string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}
-
 func (r *run) git(c *checkout, stdin string, env []string, args ...string) ([]byte, error) {
-	out, err := r.inside(c, stdin, env, slices.Concat([]string{"git"}, quietly, args)...)
+	out, err := r.inside(c, stdin, env, slices.Concat([]string{"git"}, git.Quietly(), args)...)
 	if err != nil {
 		err = fmt.Errorf("git %s: %w", args[0], err)
 	}
@@ -635,7 +633,7 @@ func (r *run) gits(c *checkout, calls ...gitCall) [][]byte {
 			if calls[done].index != "" {
 				script.WriteString("GIT_INDEX_FILE=" + shellWord(calls[done].index) + " ")
 			}
-			for _, word := range slices.Concat([]string{path}, quietly, calls[done].args) {
+			for _, word := range slices.Concat([]string{path}, git.Quietly(), calls[done].args) {
 				script.WriteString(shellWord(word) + " ")
 			}
 			script.WriteString("\nprintf '\\0/%d\\0' $?\n") // git's own names do not begin with a slash
