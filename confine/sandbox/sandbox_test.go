@@ -283,7 +283,7 @@ func TestHeld(t *testing.T) {
 	<-ctx.Done()
 	ended.Wait()
 
-	client, ended = connect("late.example")
+	_, ended = connect("late.example")
 	ctx = <-asked
 	p.close()
 	<-ctx.Done()
