@@ -95,7 +95,7 @@ func TestAlmostRestricting(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"--future-option", "VALUE"}, {"--futureOption=VALUE"}, {"--channels=a,b"},
-		{"--name=x"}, {"--await-initialize"},
+		{"--label=x"}, {"--await-initialize"},
 	} {
 		kept, problems, err := withoutUnknown(root, append(args, "--input-format", "stream-json"))
 		if err != nil || len(problems) != 1 || len(kept) != 2 {

@@ -19,68 +19,111 @@ import (
 
 // flagMeanings are flags of Claude Code, Codex, Gemini CLI, OpenCode and Pi that have another name here, with the line
 // that does what they do. Nothing is run by such a name: a guess must not loosen a run.
-var flagMeanings = map[string]string{
-	"mode": "knack --permission-mode", "approval-mode": "knack --permission-mode", "ask-for-approval": "knack --permission-mode",
-	"yolo": "knack --dangerously-skip-permissions", "full-auto": "knack --permission-mode acceptEdits",
-	"dangerously-bypass-approvals-and-sandbox": "knack --dangerously-skip-permissions --sandbox off",
-	"auto-approve":             "knack --dangerously-skip-permissions",
-	"export":                   "knack session export ID",
-	"session":                  "knack --resume ID",
-	"last":                     "knack --continue",
-	"prompt":                   "knack -p 'your prompt'",
-	"exec":                     "knack -p 'your prompt'",
-	"quiet":                    "knack -p 'your prompt'",
-	"json":                     "knack -p --output-format json",
-	"format":                   "knack -p --output-format json",
-	"output":                   "knack -p --output-format json",
-	"stream":                   "knack -p --output-format stream-json --include-partial-messages",
-	"provider":                 "knack --model PROVIDER/NAME",
-	"oss":                      "knack models",
-	"models":                   "knack models",
-	"api-key":                  "knack login PROVIDER",
-	"cwd":                      "knack --workspace DIR",
-	"cd":                       "knack --workspace DIR",
-	"dir":                      "knack --workspace DIR",
-	"include-directories":      "knack --add-dir DIR",
-	"thinking-budget":          "knack --effort",
-	"reasoning-effort":         "knack --effort",
-	"variant":                  "knack --effort",
-	"no-tools":                 "knack --tools none",
-	"no-builtin-tools":         "knack --tools none",
-	"extension":                "knack --plugin-dir DIR",
-	"extensions":               "knack --plugin-dir DIR",
-	"no-context-files":         "knack --bare",
-	"no-extensions":            "knack --bare",
-	"no-prompt-templates":      "knack --bare",
-	"image":                    "knack -p '@picture.png what is this?'",
-	"file":                     "knack -p '@FILE what is this?'",
-	"title":                    "knack --name TITLE",
-	"share":                    "knack -p /share",
-	"profile":                  "knack --settings FILE",
-	"config":                   "knack --settings FILE",
-	"print-timing":             "knack --debug",
-	"allowed-mcp-server-names": "knack --mcp-config FILE --strict-mcp-config",
-	"ide":                      "knack help", "theme": "knack help keys",
-	"max-tokens": "knack --max-turns", "max-budget": "knack --max-cost",
+var flagMeanings = [...]struct{ name, line string }{
+	{"mode", "knack --permission-mode"},
+	{"approval-mode", "knack --permission-mode"},
+	{"ask-for-approval", "knack --permission-mode"},
+	{"yolo", "knack --dangerously-skip-permissions"},
+	{"full-auto", "knack --permission-mode acceptEdits"},
+	{"dangerously-bypass-approvals-and-sandbox", "knack --dangerously-skip-permissions --sandbox off"},
+	{"auto-approve", "knack --dangerously-skip-permissions"},
+	{"export", "knack session export ID"},
+	{"session", "knack --resume ID"},
+	{"last", "knack --continue"},
+	{"prompt", "knack -p 'your prompt'"},
+	{"exec", "knack -p 'your prompt'"},
+	{"quiet", "knack -p 'your prompt'"},
+	{"json", "knack -p --output-format json"},
+	{"format", "knack -p --output-format json"},
+	{"output", "knack -p --output-format json"},
+	{"stream", "knack -p --output-format stream-json --include-partial-messages"},
+	{"provider", "knack --model PROVIDER/NAME"},
+	{"oss", "knack models"},
+	{"models", "knack models"},
+	{"api-key", "knack login PROVIDER"},
+	{"cwd", "knack --workspace DIR"},
+	{"cd", "knack --workspace DIR"},
+	{"dir", "knack --workspace DIR"},
+	{"include-directories", "knack --add-dir DIR"},
+	{"thinking-budget", "knack --effort"},
+	{"reasoning-effort", "knack --effort"},
+	{"variant", "knack --effort"},
+	{"no-tools", "knack --tools none"},
+	{"no-builtin-tools", "knack --tools none"},
+	{"extension", "knack --plugin-dir DIR"},
+	{"extensions", "knack --plugin-dir DIR"},
+	{"no-context-files", "knack --bare"},
+	{"no-extensions", "knack --bare"},
+	{"no-prompt-templates", "knack --bare"},
+	{"image", "knack -p '@picture.png what is this?'"},
+	{"file", "knack -p '@FILE what is this?'"},
+	{"title", "knack --name TITLE"},
+	{"share", "knack -p /share"},
+	{"profile", "knack --settings FILE"},
+	{"config", "knack --settings FILE"},
+	{"print-timing", "knack --debug"},
+	{"allowed-mcp-server-names", "knack --mcp-config FILE --strict-mcp-config"},
+	{"ide", "knack help"},
+	{"theme", "knack help keys"},
+	{"max-tokens", "knack --max-turns"},
+	{"max-budget", "knack --max-cost"},
 }
 
 // commandMeanings are names that other programs give to the commands that a group may have.
-var commandMeanings = map[string][]string{
-	"ls": {"list", "status"}, "lst": {"list", "status"}, "ps": {"list", "status"}, "all": {"list"},
-	"rm": {"remove"}, "delete": {"remove"}, "del": {"remove"}, "uninstall": {"remove"}, "un-install": {"remove"},
-	"install": {"add"}, "new": {"add", "new"}, "create": {"new", "add"}, "init": {"new", "add"},
-	"info": {"show", "explain"}, "cat": {"show"}, "view": {"show"}, "get": {"show", "list"}, "describe": {"show"},
-	"inspect": {"show", "explain"}, "lint": {"check", "validate"}, "validate": {"check"}, "check": {"validate", "verify"},
-	"search": {"find"}, "upgrade": {"update"}, "stop": {"cancel"}, "kill": {"cancel"}, "resume": {"retry"},
-	"explain": {"why", "show"}, "on": {"enable"}, "off": {"disable"},
+var commandMeanings = [...]struct{ word, names string }{
+	{"ls", "list status"},
+	{"lst", "list status"},
+	{"ps", "list status"},
+	{"all", "list"},
+	{"rm", "remove"},
+	{"delete", "remove"},
+	{"del", "remove"},
+	{"uninstall", "remove"},
+	{"un-install", "remove"},
+	{"install", "add"},
+	{"new", "add new"},
+	{"create", "new add"},
+	{"init", "new add"},
+	{"info", "show explain"},
+	{"cat", "show"},
+	{"view", "show"},
+	{"get", "show list"},
+	{"describe", "show"},
+	{"inspect", "show explain"},
+	{"lint", "check validate"},
+	{"validate", "check"},
+	{"check", "validate verify"},
+	{"search", "find"},
+	{"upgrade", "update"},
+	{"stop", "cancel"},
+	{"kill", "cancel"},
+	{"resume", "retry"},
+	{"explain", "why show"},
+	{"on", "enable"},
+	{"off", "disable"},
+}
+
+// flagMeaning returns the line that does what a flag does elsewhere, or "".
+func flagMeaning(name string) string {
+	for _, m := range flagMeanings {
+		if m.name == name {
+			return m.line
+		}
+	}
+	return ""
 }
 
 // meaning returns the subcommand of c that a word means elsewhere, or "".
 func meaning(c *cobra.Command, word string) string {
-	for _, name := range commandMeanings[strings.ToLower(word)] {
-		for _, sub := range c.Commands() {
-			if sub.Name() == name && sub.IsAvailableCommand() {
-				return name
+	for _, m := range commandMeanings {
+		if m.word != strings.ToLower(word) {
+			continue
+		}
+		for name := range strings.FieldsSeq(m.names) {
+			for _, sub := range c.Commands() {
+				if sub.Name() == name && sub.IsAvailableCommand() {
+					return name
+				}
 			}
 		}
 	}

@@ -218,7 +218,7 @@ func flagError(c *cobra.Command, err error) error {
 	if !ok { // such as -model
 		_, name, _ = strings.Cut(err.Error(), " in -")
 	}
-	if do, ok := flagMeanings[name]; ok && !c.HasParent() {
+	if do := flagMeaning(name); do != "" && !c.HasParent() {
 		return engine.Usagef(do, "%w", err)
 	}
 	if len(name) > 1 {

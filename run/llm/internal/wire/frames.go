@@ -101,11 +101,22 @@ func frameHeaders(data []byte) (map[string]string, error) {
 	return all, nil
 }
 
-// exceptionTypes are the errors of the Messages format that correspond to the exceptions of Bedrock.
-var exceptionTypes = map[string]string{"throttlingexception": "rate_limit_error",
-	"serviceunavailableexception": "overloaded_error", "internalserverexception": "api_error",
-	"modelstreamerrorexception": "api_error", "modeltimeoutexception": "api_error",
-	"validationexception": "invalid_request_error", "accessdeniedexception": "permission_error"}
+// exceptionType returns the error of the Messages format that corresponds to an exception of Bedrock, or "".
+func exceptionType(kind string) string {
+	switch strings.ToLower(kind) {
+	case "throttlingexception":
+		return "rate_limit_error"
+	case "serviceunavailableexception":
+		return "overloaded_error"
+	case "internalserverexception", "modelstreamerrorexception", "modeltimeoutexception":
+		return "api_error"
+	case "validationexception":
+		return "invalid_request_error"
+	case "accessdeniedexception":
+		return "permission_error"
+	}
+	return ""
+}
 
 func frameEvent(headers map[string]string, payload []byte) (SSE, error) {
 	kind := headers[":exception-type"]
@@ -137,7 +148,7 @@ func frameEvent(headers map[string]string, payload []byte) (SSE, error) {
 		} `json:"error"`
 	}
 	report.Type, report.Error.Message = "error", fmt.Sprintf("%s (%s)", said.Message, kind)
-	if report.Error.Type = exceptionTypes[strings.ToLower(kind)]; report.Error.Type == "" {
+	if report.Error.Type = exceptionType(kind); report.Error.Type == "" {
 		report.Error.Type = "api_error"
 	}
 	data, err := json.Marshal(report)
