@@ -224,12 +224,19 @@ func (r *definitionReader) readHead(d *Definition, head []byte, line int) {
 	}
 }
 
-// agentKeys maps keys in lower case, without - and _, to their proper spelling.
-var agentKeys = map[string]string{
-	"name": "name", "description": "description", "tools": "tools", "disallowedtools": "disallowedTools", "model": "model",
-	"effort": "effort", "permissionmode": "permissionMode", "maxturns": "maxTurns", "skills": "skills", "hooks": "hooks",
-	"mcpservers": "mcpServers", "agents": "agents", "isolation": "isolation",
-	"background": "background",
+// agentKeys are the keys of an agent. Other spellings differ in letter case, and in - and _ between words.
+var agentKeys = [...]string{"name", "description", "tools", "disallowedTools", "model", "effort", "permissionMode",
+	"maxTurns", "skills", "hooks", "mcpServers", "agents", "isolation", "background"}
+
+// agentKey returns the proper spelling of a key, or "" if it is none of an agent.
+func agentKey(key string) string {
+	key = strings.NewReplacer("-", "", "_", "").Replace(key)
+	for _, k := range agentKeys {
+		if strings.EqualFold(k, key) {
+			return k
+		}
+	}
+	return ""
 }
 
 // silentKeys are keys that people write for themselves or for the looks; other unknown keys are named.
@@ -278,7 +285,7 @@ func (d *Definition) tools(f *definitionField) {
 }
 
 func (r *definitionReader) field(d *Definition, f *definitionField) {
-	key := agentKeys[strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(f.Key))]
+	key := agentKey(f.Key)
 	if key != "" && key != f.Key {
 		r.problem(knack.CodeUnknownKey, knack.Warn, f.Line, f.Column, "%s is not a key; it was read as %s", f.Key, key)
 	}

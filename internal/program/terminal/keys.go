@@ -222,14 +222,14 @@ func answer(s []byte) Key {
 	return Key{}
 }
 
-// final maps the last byte of a sequence to a key name.
-var final = map[byte]string{
+// final has key names by the last byte of a sequence.
+var final = [256]string{
 	'A': "up", 'B': "down", 'C': "right", 'D': "left", 'H': "home", 'F': "end", 'M': "enter",
 	'P': "f1", 'Q': "f2", 'R': "f3", 'S': "f4",
 }
 
-// numbered maps the number before ~ to a key name.
-var numbered = map[int]string{
+// numbered has key names by the number before ~.
+var numbered = [...]string{
 	1: "home", 2: "insert", 3: "delete", 4: "end", 5: "pageup", 6: "pagedown", 7: "home", 8: "end",
 	11: "f1", 12: "f2", 13: "f3", 14: "f4", 15: "f5", 17: "f6", 18: "f7", 19: "f8", 20: "f9", 21: "f10", 23: "f11",
 	24: "f12",
@@ -283,7 +283,9 @@ func csi(b []byte) (Key, int) {
 	case last == '~' && number(0) == 27: // modifyOtherKeys: 27;modifiers;code
 		k = character(number(2))
 	case last == '~':
-		k.Name = numbered[number(0)]
+		if i := number(0); 0 <= i && i < len(numbered) {
+			k.Name = numbered[i]
+		}
 	case last == 'u':
 		k = character(number(0))
 		if _, event, ok := strings.Cut(at(params, 1), ":"); ok && event == "3" { // a key release
