@@ -47,6 +47,9 @@ func (e *Found) Path() string {
 type Walk struct {
 	Root   Dir         // not closed by the walk
 	Ignore *ignore.Dir // ignore rules of Root; nil: nothing is excluded
+	// Ignored is called for each entry that the rules exclude, with everything below it. It is called concurrently. If it
+	// is nil, they are not counted.
+	Ignored func(*Found)
 	// Skip reports whether to skip an entry and everything below it. nil skips nothing. It is
 	// called concurrently. Entries named ".git" are always skipped.
 	Skip func(*Found) bool
@@ -206,9 +209,16 @@ func (k *walk[T]) list(n *node[T]) {
 	}
 	for i, e := range entries {
 		entry := Found{Dir: n.dir.Dir, Parent: n.path, Name: e.Name(), Type: e.Type()}
-		if entry.Name == ".git" ||
-			n.scope != nil && n.scope.Match(entry.Name, e.IsDir()) ||
-			k.Skip != nil && k.Skip(&entry) {
+		if entry.Name == ".git" {
+			continue
+		}
+		if n.scope != nil && n.scope.Match(entry.Name, e.IsDir()) {
+			if k.Ignored != nil {
+				k.Ignored(&entry)
+			}
+			continue
+		}
+		if k.Skip != nil && k.Skip(&entry) {
 			continue
 		}
 		if run == nil {

@@ -73,7 +73,7 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 		}
 		l.details.Secrets, l.details.RuledOut = int(tr.secrets.Load()), int(tr.ruledOut.Load())
 		l.details.Unreadable = tr.unreadable
-		res := l.result("No files found matching pattern", "results", "refine the pattern", tr.notes())
+		res := l.result("No files found matching pattern", "results", "refine the pattern", tr.notes(l.details.Entries > 0))
 		res.People = "Found " + l.count("path") + " for " + searchName(in.Pattern, "")
 		if in.Path != "" {
 			res.People += " in " + relative(ws.Dir(), tr.abs)

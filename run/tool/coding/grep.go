@@ -99,7 +99,7 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		}
 		g.details.Secrets, g.details.RuledOut = int(tr.secrets.Load()), int(tr.ruledOut.Load())
 		g.details.Unreadable = tr.unreadable
-		res := tool.Text(g.text(tr.notes()))
+		res := tool.Text(g.text(tr.notes(g.details.Matches > 0)))
 		res.Details, res.People = g.details, g.people(tr, ws.Dir())
 		if in.Path != "" {
 			res.Touched = []string{tr.abs}

@@ -71,7 +71,7 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 				}
 			}
 			l.details.Secrets, l.details.RuledOut = int(tr.secrets.Load()), int(tr.ruledOut.Load())
-			res := l.result("(empty directory)", "entries", "use find with a name", tr.notes())
+			res := l.result("(empty directory)", "entries", "use find with a name", tr.notes(true))
 			res.People = "Listed " + count(l.details.Entries, "name") + " in " + relative(ws.Dir(), tr.abs)
 			return res, nil
 		})

@@ -46,7 +46,8 @@ func TestGrep(t *testing.T) {
 			"func C() {}"},
 		{`{"pattern":"^func","limit":1}`, "a.go:3: func A() {}\n\n[1 matches limit reached. Use limit=2 for more, or " +
 			"refine the pattern.]"},
-		{`{"pattern":"nowhere"}`, "No matches found"},
+		{`{"pattern":"nowhere"}`, "No matches found\n\n[3 paths that ignore files exclude were not searched: give one as path " +
+			"to search it.]"},
 		{`{"pattern":"needle","path":"long.txt"}`, "long.txt:1: needle" + strings.Repeat("é", 494) +
 			"… [truncated]\n\n[Some lines are cut to 500 characters: use read to see them whole.]"},
 		{`{"pattern":"needle2"}`, "latin.txt:1: café needle2"},
@@ -165,7 +166,8 @@ func TestFind(t *testing.T) {
 		{`{"pattern":".*"}`, ".gitignore\nb/.hid.d/"},
 		{`{"pattern":"link"}`, "link"},
 		{`{"pattern":"-rf"}`, "-rf"},
-		{`{"pattern":"nope"}`, "No files found matching pattern"},
+		{`{"pattern":"nope"}`, "No files found matching pattern\n\n[1 path that ignore files exclude was not searched: give " +
+			"one as path to search it.]"},
 		{`{"pattern":"*.go","limit":3}`, "a.go\nb/c.go\nb/d/e.go"},
 		{fmt.Sprintf(`{"pattern":"%s/b/*.go"}`, filepath.ToSlash(b.dir)), "b/c.go"},
 		{fmt.Sprintf(`{"pattern":"%s/*.go"}`, filepath.ToSlash(b.dir)), "a.go"},
@@ -431,4 +433,13 @@ func TestCancel(t *testing.T) {
 	if b.content(t, "a") != "x\n" {
 		t.Error("a cancelled call changed the file")
 	}
+}
+
+// TestIgnoredInside: a directory that is named, and whose files are all ignored, is not just empty.
+func TestIgnoredInside(t *testing.T) {
+	b := newFixture(t, FileOptions{}, ".gitignore=scripts/*\n", "scripts/a.sh=find me\n", "scripts/b.sh=x\n")
+	const note = "\n\n[2 paths that ignore files exclude were not searched: give one as path to search it.]"
+	b.want(t, "grep", `{"pattern":"find me","path":"scripts"}`, "No matches found"+note)
+	b.want(t, "find", `{"pattern":"*.sh","path":"scripts"}`, "No files found matching pattern"+note)
+	b.want(t, "grep", `{"pattern":"find me","path":"scripts/a.sh"}`, "a.sh:1: find me")
 }

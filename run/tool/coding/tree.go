@@ -37,6 +37,7 @@ type tree struct {
 	closed     func(path string) bool // see [tool.Input]; nil: nothing is closed
 	secrets    atomic.Int64
 	ruledOut   atomic.Int64 // paths left out because of rules
+	ignored    atomic.Int64 // paths that ignore files exclude
 	mu         sync.Mutex
 	unreadable int
 	first      string // the first unreadable path, and why
@@ -116,7 +117,12 @@ func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, progress func
 		}
 	}
 	leftOut := t.leftOut(ctx, ws, o)
-	return search.Walk{Root: t.dir, Ignore: scope, Problem: t.problem, Skip: func(e *search.Found) bool {
+	ignored := func(e *search.Found) {
+		if e.Type.IsDir() || progress(e) {
+			t.ignored.Add(1)
+		}
+	}
+	return search.Walk{Root: t.dir, Ignore: scope, Problem: t.problem, Ignored: ignored, Skip: func(e *search.Found) bool {
 		count := leftOut(e)
 		if count == nil {
 			return false
@@ -167,9 +173,14 @@ func (t *tree) problem(path string, err error) {
 	}
 }
 
-// notes describes what the walk left out.
-func (t *tree) notes() []string {
+// notes describes what the walk left out. What ignore files exclude is named if nothing was found, which is surprising
+// then.
+func (t *tree) notes(found bool) []string {
 	var out []string
+	if n := int(t.ignored.Load()); n > 0 && !found {
+		out = append(out, fmt.Sprintf("%s that ignore files exclude %s not searched: give one as path to search it.",
+			count(n, "path"), pluralWas(n)))
+	}
 	if n := int(t.secrets.Load()); n > 0 {
 		out = append(out, fmt.Sprintf("%s that may hold secrets %s left out.", count(n, "path"), pluralWas(n)))
 	}
