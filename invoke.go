@@ -489,7 +489,7 @@ func (a *Activation) prompt(body string, used bool) string {
 type Asks struct {
 	Hash     string          // of the bytes with these requests, for Invocation.Hash; "" for a computed text
 	Grants   []string        // allowed-tools
-	Denies   []string        // disallowed-tools
+	Denies   []string        // disallowed-tools; they need no consent
 	Hooks    json.RawMessage // see Skill.Hooks
 	Commands []string        // inline commands as written, in order
 	Sandbox  *Restrictions   // only restricts, so it needs no consent
@@ -500,10 +500,10 @@ type Asks struct {
 	NeverRuns error
 }
 
-// IsEmpty reports whether the skill requests nothing that needs consent.
+// IsEmpty reports whether the skill requests nothing that needs consent. A denial and a fork let it do no more than
+// without them. A Model counts, because it may be one of another provider.
 func (a Asks) IsEmpty() bool {
-	return len(a.Grants) == 0 && len(a.Denies) == 0 && a.Hooks == nil && len(a.Commands) == 0 &&
-		a.Model == "" && a.Shell == "" && !a.Fork
+	return len(a.Grants) == 0 && a.Hooks == nil && len(a.Commands) == 0 && a.Model == "" && a.Shell == ""
 }
 
 // Asks reads the skill's current file and returns what it requests. The error is a

@@ -25,10 +25,8 @@ type remoteSkills struct {
 // unseen reports whether a call is one of a server's skill that asks for more than restrictions, in a content that
 // nobody has seen.
 func (r *remoteSkills) unseen(c agent.SkillCall) bool {
-	asks := c.Asks
-	asks.Denies = nil
-	return c.Skill.Origin.Kind == knack.MCP && !asks.IsEmpty() &&
-		(asks.Hash == "" || !r.trust.Granted(c.Skill.Path, asks.Hash, nil))
+	return c.Skill.Origin.Kind == knack.MCP && !c.Asks.IsEmpty() &&
+		(c.Asks.Hash == "" || !r.trust.Granted(c.Skill.Path, c.Asks.Hash, nil))
 }
 
 // record records that the user saw what a skill asks for, and agreed.

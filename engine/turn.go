@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"strconv"
 	"time"
 
@@ -279,7 +280,7 @@ func (t *Turn) review(c agent.SkillCall) agent.Review {
 	if isProjects(k) {
 		facts.Approved = trustOf(t.project, k.Dir).CheckIn(k.Dir)
 	}
-	r := agent.Review{Facts: facts, Ineffective: t.ineffective(k, c.Asks.Grants), Allowed: t.allowed(c.Asks.Grants)}
+	r := agent.Review{Facts: facts, Ineffective: t.ineffective(k, c.Asks.Grants), Allowed: t.allowed(k, c.Asks.Grants)}
 	r.TextOnly = t.session.person == nil && t.session.Mode() != permission.Bypass && t.project.options.Trust &&
 		t.session.engine.isNew(k)
 	r.Unseen = t.remote.unseen(c)
@@ -307,12 +308,20 @@ func (t *Turn) ineffective(k *knack.Skill, rules []string) map[string]string {
 	return all
 }
 
-// allowed returns those of a skill's rules that the rules of the settings and of the command line cover.
-func (t *Turn) allowed(rules []string) (all []string) {
+// ofProgram are the beginnings of rules of bundled skills that reach nothing but what comes with the program.
+var ofProgram = [...]string{"Read(/${CLAUDE_SKILL_DIR}/", "Bash(sh ${CLAUDE_SKILL_DIR}/scripts/", "Agent(knack-guide)",
+	"Bash(knack help ", "Bash(knack settings show:", "Bash(knack settings diff:", "Bash(knack settings check:"}
+
+// allowed returns those of a skill's rules that the rules of the settings and of the command line cover, and of a
+// bundled skill those about what comes with the program: its folder and scripts, and what only shows help or settings.
+func (t *Turn) allowed(k *knack.Skill, rules []string) (all []string) {
 	ctx := context.Background() // commands without files are looked at
 	for _, text := range rules {
 		r, err := permission.ParseRule(text, "")
-		if err == nil && t.project.config.Rules.Covers(ctx, r) {
+		if err == nil && (t.project.config.Rules.Covers(ctx, r) ||
+			k.Origin.Kind == knack.Bundled && slices.ContainsFunc(ofProgram[:], func(start string) bool {
+				return strings.HasPrefix(text, start)
+			})) {
 			all = append(all, text)
 		}
 	}

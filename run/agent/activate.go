@@ -287,12 +287,28 @@ func (r *run) skillSubjectsBy(by knack.Caller) tool.SkillSubject {
 			return []permission.Subject{sub}
 		}
 		sub.Text, sub.Hash = s.RuleName(), asks.Hash
-		r.review(SkillCall{Skill: s, By: by, Asks: asks}).judge(&sub, asks)
+		review := r.review(SkillCall{Skill: s, By: by, Asks: asks})
+		review.ownModel = asks.Model != "" && r.ofProvider(asks.Model)
+		review.judge(&sub, asks)
 		if sub.Text == name {
 			return []permission.Subject{sub}
 		}
 		return []permission.Subject{sub, {Kind: permission.KindSkill, Text: name, Default: permission.Allow}}
 	}
+}
+
+// ofProvider reports whether a name means a model of the provider that the conversation is with.
+func (r *run) ofProvider(name string) bool {
+	if r.Model == nil || r.Resolve == nil {
+		return false
+	}
+	m, err := r.Resolve(name)
+	if err != nil {
+		return false
+	}
+	now, _, _ := strings.Cut(r.Model.Info().ID, "/")
+	other, _, _ := strings.Cut(m.Info().ID, "/")
+	return now == other
 }
 
 // judge sets what the skill of a subject needs consent for.
@@ -334,8 +350,11 @@ func (r *run) usable(ctx context.Context, s *knack.Skill, name string, by knack.
 }
 
 // asksNothingNew reports whether the call of a skill needs no consent: the skill asks for nothing, or only for
-// grants that other rules allow anyway or that have no effect.
+// grants that other rules allow anyway or that have no effect, or for a model of the session's provider.
 func (v Review) asksNothingNew(asks knack.Asks) bool {
+	if v.ownModel {
+		asks.Model = ""
+	}
 	asks.Grants = slices.DeleteFunc(slices.Clone(asks.Grants), func(rule string) bool {
 		return v.Ineffective[rule] != "" || slices.Contains(v.Allowed, rule)
 	})

@@ -62,6 +62,8 @@ type Review struct {
 	Unseen bool
 	Facts  gate.SkillFacts
 	Hooks  []hook.Hook // those that the skill adds while it is in use
+
+	ownModel bool // Asks.Model is one of the session's provider
 }
 
 // review judges the call of a skill.
