@@ -109,9 +109,7 @@ func (n *network) reach(ctx context.Context, to workspace.Destination) error {
 			err := n.decideHost(question, to)
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			if d.err = err; question.Err() != nil && err != nil { // withdrawn: the next connection asks again
-				delete(n.hosts, key)
-			}
+			d.err = err
 			close(d.done)
 		}()
 	}
@@ -124,8 +122,13 @@ func (n *network) reach(ctx context.Context, to workspace.Destination) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if d.waiting--; d.waiting == 0 && d.cancel != nil {
-		d.cancel()
+	if d.waiting--; d.waiting == 0 && d.cancel != nil && n.hosts[key] == d {
+		select {
+		case <-d.done: // it was decided in the meantime
+		default:
+			delete(n.hosts, key) // withdrawn: the next connection asks again, and does not wait for the end of this question
+			d.cancel()
+		}
 	}
 	return context.Cause(ctx)
 }
