@@ -298,15 +298,15 @@ func (r *run) skillSubjectsBy(by knack.Caller) tool.SkillSubject {
 }
 
 // ofProvider reports whether a name means a model of the provider that the conversation is with.
-func (r *run) ofProvider(name string) bool {
-	if r.Model == nil || r.Resolve == nil {
+func (t *turn) ofProvider(name string) bool {
+	if t.Model == nil || t.Resolve == nil {
 		return false
 	}
-	m, err := r.Resolve(name)
+	m, err := t.Resolve(name)
 	if err != nil {
 		return false
 	}
-	now, _, _ := strings.Cut(r.Model.Info().ID, "/")
+	now, _, _ := strings.Cut(t.Model.Info().ID, "/")
 	other, _, _ := strings.Cut(m.Info().ID, "/")
 	return now == other
 }
