@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Permission bits and directories, of which git knows next to nothing: of a file whether it is executable, of a
@@ -108,15 +109,17 @@ func (b *bits) of(f file) state {
 	return f.State
 }
 
-// chmods returns the tracked files that have other permission bits after a step.
+// chmods returns the tracked files that have other permission bits after a step, and those that git does not see any
+// more because a link to itself is in the place of their directory.
 func (j *Journal) chmods(ctx context.Context, t Tree, r stepRecord, after *bits) (all []file, err error) {
 	if r.bits == nil || len(r.bits.modes) != len(after.modes) {
 		return nil, nil
 	}
 	other := map[string]bool{}
 	for i, mode := range r.bits.modes {
-		if now := after.modes[i]; mode != now && mode != 0 && now != 0 {
-			other[after.tracked.paths[i]] = true
+		name := after.tracked.paths[i]
+		if now := after.modes[i]; mode != now && mode != 0 && (now != 0 || isLoop(filepath.Join(t.Root, name))) {
+			other[name] = true
 		}
 	}
 	if len(other) == 0 {
@@ -130,6 +133,12 @@ func (j *Journal) chmods(ctx context.Context, t Tree, r stepRecord, after *bits)
 		}
 	}
 	return all, err
+}
+
+// isLoop reports whether a path leads through a link that leads to itself.
+func isLoop(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, syscall.ELOOP)
 }
 
 // keepBits writes down what a step has found before it began, and returns the name of the file.

@@ -61,4 +61,7 @@ func dirBits(name string) (mode fs.FileMode, subdirs int) {
 	return mode, int(st.Nlink) - 2
 }
 
-func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
+// isNotDir reports whether a path leads through something that is no directory: a file, or a link to itself.
+func isNotDir(err error) bool {
+	return errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+}

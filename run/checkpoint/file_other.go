@@ -47,4 +47,7 @@ func dirBits(name string) (mode fs.FileMode, subdirs int) {
 	return info.Mode() & (fs.ModeDir | fs.ModePerm | fs.ModeSetgid | fs.ModeSticky), -1
 }
 
-func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
+// isNotDir reports whether a path leads through something that is no directory: a file, or a link to itself.
+func isNotDir(err error) bool {
+	return errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP)
+}

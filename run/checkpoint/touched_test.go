@@ -379,3 +379,23 @@ func TestDirectories(t *testing.T) {
 		}
 	}
 }
+
+// TestLoop: files come back where the turn left a link to itself in the place of their directory, through which git
+// sees nothing.
+func TestLoop(t *testing.T) {
+	for _, git := range []bool{true, false} {
+		w := newWorld(t, git, map[string]string{"dir/c.go": "c", "dir/sub/d": "d"})
+		w.open()
+		before, turn := w.look(), w.turn()
+		w.command(func() {
+			dir := filepath.Join(w.root, "dir")
+			if err := errors.Join(os.RemoveAll(dir), os.Symlink("dir", dir)); err != nil {
+				t.Fatal(err)
+			}
+		})
+		r := w.restore(turn, Options{})
+		if got := w.look(); len(r.Left) > 0 || fmt.Sprint(got) != fmt.Sprint(before) {
+			t.Errorf("git %t: %+v\n%v, want\n%v", git, r, got, before)
+		}
+	}
+}
