@@ -220,7 +220,8 @@ const fan = 8
 func TestImportCount(t *testing.T) {
 	for file, imports := range importsOf(t) {
 		own := slices.Compact(slices.Sorted(slices.Values(imports)))
-		if dir := path.Dir(file); dir == "engine" || dir == "engine/part" || strings.HasSuffix(file, "_test.go") || len(own) <= fan {
+		if dir := path.Dir(file); dir == "engine" || dir == "engine/part" || strings.HasSuffix(file, "_test.go") ||
+			len(own) <= fan {
 			continue
 		}
 		t.Errorf("%s imports %d of our packages, more than %d: %s", file, len(own), fan, strings.Join(own, ", "))

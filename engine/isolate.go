@@ -62,7 +62,8 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 	return i, nil
 }
 
-// openWorktree opens a worktree for an agent or a session. On an error the worktree is removed if nothing changed in it.
+// openWorktree opens a worktree for an agent or a session. On an error the worktree is removed if nothing changed in
+// it.
 func (e *Engine) openWorktree(ctx context.Context, p *Project, tree *worktree.Worktree) (Place, error) {
 	fail := func(err error) (Place, error) {
 		_, closed := tree.Close(ctx)
@@ -98,8 +99,8 @@ func gateOptions(s *Session, p *Project, at Place) gate.Options {
 		s.scratch.paths(&o.Paths)
 		return o
 	}
-	// Rules for paths of the project hold for the same paths in the worktree. Those that ask and deny go on holding for the
-	// project.
+	// Rules for paths of the project hold for the same paths in the worktree. Those that ask and deny go on holding for
+	// the project.
 	moved := func(rules []permission.Rule) (all []permission.Rule) {
 		for _, r := range rules {
 			if below, ok := subpath.Rel(p.root, r.Base); ok && r.Base != "" {

@@ -28,8 +28,8 @@ func (m *Models) refused(id string, byDefault bool) error {
 // providerRefused returns the error for a provider that the settings do not let anybody use at an address.
 func (m *Models) providerRefused(p models.Provider, e llm.Endpoint) error {
 	if err := m.Limits.Provider(p.Name, e.BaseURL == p.Base && !p.Configured); err != nil {
-		return &Error{Err: fmt.Errorf("%w: %w", errModelRefused, err), Hint: "knack --model NAME, with a provider that is allowed",
-			Exit: ExitUsage}
+		return &Error{Err: fmt.Errorf("%w: %w", errModelRefused, err),
+			Hint: "knack --model NAME, with a provider that is allowed", Exit: ExitUsage}
 	}
 	return nil
 }

@@ -85,8 +85,8 @@ func (m *Models) Named(ctx context.Context, name, current string) (llm.Model, er
 	return m.find(ctx, modelName{name: name, current: current})
 }
 
-// Tried is Named for a name in a skill or an agent. A name that nobody knows is tried with the provider of current, with
-// a warning; never with another one, except a server of the user's own.
+// Tried is Named for a name in a skill or an agent. A name that nobody knows is tried with the provider of current,
+// with a warning; never with another one, except a server of the user's own.
 func (m *Models) Tried(ctx context.Context, name, current string) (llm.Model, error) {
 	return m.find(ctx, modelName{name: name, current: current, tried: true})
 }

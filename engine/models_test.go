@@ -13,8 +13,8 @@ import (
 	"github.com/knack-agent/knack/run/llm/models"
 )
 
-// TestUnknownModel: a model that is neither in the table nor in the provider's own list is tried with a warning; one that
-// a skill names only with the session's provider.
+// TestUnknownModel: a model that is neither in the table nor in the provider's own list is tried with a warning; one
+// that a skill names only with the session's provider.
 func TestUnknownModel(t *testing.T) {
 	status := http.StatusOK
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,8 +20,8 @@ func networkOf(c *config.Config) gate.Network {
 	return n
 }
 
-// carriedBy returns a func that explains why a command line that reaches a host is asked about in spite of rules; "": it
-// is not.
+// carriedBy returns a func that explains why a command line that reaches a host is asked about in spite of rules; "":
+// it is not.
 func carriedBy(reads func() Reads) func(line string) string {
 	return func(line string) string {
 		if texts, _ := reads().Secrets(); secrets.Found(line, texts) {

@@ -194,8 +194,8 @@ func (c *Conv) CallServer(ctx context.Context, name string, input any) (tool.Res
 // Here returns the place where the session works now.
 func (c *Conv) Here() Place { return c.session.place.now() }
 
-// OpenWorktree opens a git worktree, with a sandbox of its own: commands in it only read the directory where the session
-// began. On an error the worktree is removed if nothing changed in it.
+// OpenWorktree opens a git worktree, with a sandbox of its own: commands in it only read the directory where the
+// session began. On an error the worktree is removed if nothing changed in it.
 func (c *Conv) OpenWorktree(ctx context.Context, tree *worktree.Worktree) (Place, error) {
 	at, err := c.session.engine.openWorktree(ctx, c.Project(), tree)
 	return c.session.scratch.in(at), err

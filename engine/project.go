@@ -135,7 +135,8 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	settings := config.Options{
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
-		Tools: func() []string { return p.known().names() }, Policy: o.Policy, Above: above, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
+		Tools: func() []string { return p.known().names() }, Policy: o.Policy, Above: above, Settings: o.Settings,
+		Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(), PiHome: env.piDir(),
 		Home: p.home,
 	}

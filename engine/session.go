@@ -145,8 +145,8 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	var scratch *scratch
 	if _, local := ws.(*workspace.Local); local {
 		set := &p.config.Settings.Sandbox
-		scratch = newScratch(scratchPlace{env: p.options.Env, name: log.ID(), output: p.outputDir(), dir: ws.Dir(), box: e.box,
-			paths: e.PathContext, log: log, forget: o.Forget, opened: slices.Concat(set.AllowWrite, set.AllowRead,
+		scratch = newScratch(scratchPlace{env: p.options.Env, name: log.ID(), output: p.outputDir(), dir: ws.Dir(),
+			box: e.box, paths: e.PathContext, log: log, forget: o.Forget, opened: slices.Concat(set.AllowWrite, set.AllowRead,
 				p.sourceOptions.Skills, p.sourceOptions.AddDirs, filepath.SplitList(p.options.Env.Get("PATH")))})
 		home = scratch.in(home)
 	}

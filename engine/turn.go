@@ -248,7 +248,7 @@ func (e *Engine) gateOptions(p *Project) gate.Options {
 		Denied: func() []permission.Rule { return e.Project().config.Rules.Deny }}
 }
 
-// gateAudit returns the Audit of a gate, which also tells the parts.
+// gateAudit returns the Audit func of a gate. It writes each decision to the log and passes it to the parts.
 func gateAudit(s *Session, p *Project, log *session.Log) func(gate.Record) {
 	write := p.audit(log)
 	return func(r gate.Record) {

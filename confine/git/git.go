@@ -66,16 +66,16 @@ func Variables() []string {
 		"GIT_NO_LAZY_FETCH", "GIT_TERMINAL_PROMPT", "GIT_ALLOW_PROTOCOL"}
 }
 
-// Quietly returns options with which git runs no program that it runs by itself when it reads or writes a work tree.
+// Quietly returns options that keep git from running hooks and a file system monitor.
 func Quietly() []string {
 	return []string{"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false"}
 }
 
-// A Runner runs git for a program's own use, outside a sandbox. The zero Runner finds no git.
+// A Runner runs git for Knack itself, outside the sandbox. The zero Runner searches no directory, so it finds no git.
 type Runner struct {
 	Path string // where git is looked for, and what git gets as PATH: it must have no directory of a repository
-	// Environ is the environment, as os.Environ returns it, of which git gets the variables that locate the user's own
-	// configuration; nil means that of the process.
+	// Environ is an environment in the form of os.Environ. Git gets only the variables from it that locate the user's own
+	// configuration. nil means the environment of the process.
 	Environ []string
 }
 

@@ -709,7 +709,8 @@ func TestGitYoungFiles(t *testing.T) {
 	}
 }
 
-// A directory below keeps the repository if nothing begins another one there: then git that reads needs no rule after cd.
+// A directory below keeps the repository if nothing begins another one there: then git that reads needs no rule after
+// cd.
 func TestGitBelow(t *testing.T) {
 	g := newGitGround(t)
 	g.write("repo/src/deep/x", "x")

@@ -192,9 +192,9 @@ func (j *judge) whyNotReadOnly(c *bash.SimpleCommand, dirs []string, known, move
 	return ""
 }
 
-// keepsRepository reports whether git finds the same repository in all directories in which a command may run: below the
-// working directory, reached through no link, with nothing on the way that begins another repository, and on a line that
-// writes nothing which could begin one.
+// keepsRepository reports whether git finds the same repository in all directories in which a command may run: below
+// the working directory, reached through no link, with nothing on the way that begins another repository, and on a line
+// that writes nothing which could begin one.
 func (j *judge) keepsRepository(dirs []string) bool {
 	line, err := bash.Parse(j.request.Text, j.request.Extra)
 	if err != nil || j.paths.Resolve != nil || !onlyReads(line) || wanders(line) {
@@ -223,8 +223,8 @@ func (j *judge) keepsRepository(dirs []string) bool {
 	return true
 }
 
-// wanders reports whether a line writes to a file by a redirection, or changes the directory to one above another, which
-// may be elsewhere if that one is a link.
+// wanders reports whether a line writes to a file by a redirection, or changes the directory to one above another,
+// which may be elsewhere if that one is a link.
 func wanders(line *bash.CommandLine) bool {
 	up := func(to bash.Chdir) bool {
 		return to.Word == nil || slices.ContainsFunc(to.Word.Values, func(v string) bool { return strings.Contains(v, "..") })

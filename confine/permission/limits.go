@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Limits are what binds the runs that a command of a session starts (`knack -p …`): whatever they are given, they allow
-// no more than these rules and this mode. The zero Limits allow what needs no rule, in the mode [Default].
+// Limits restrict the runs that a command of a session starts (`knack -p …`): they allow no more than these rules and
+// this mode, whatever flags and settings they have. The zero Limits allow what needs no rule, in the mode [Default].
 type Limits struct {
 	Mode    Mode     // runs have this one or a stricter one
 	Sandbox string   // of the session; if it is not "off", runs cannot turn theirs off
@@ -76,8 +76,8 @@ func Stricter(a, b Mode) Mode {
 	return a
 }
 
-// Anywhere returns rules that mean in every directory what the given ones mean here: their paths are absolute. broad is
-// for deny and ask rules, whose relative patterns match at any depth.
+// Anywhere returns the rules with absolute paths, so that they mean the same in every directory. Set broad for deny and
+// ask rules, whose relative patterns match at any depth.
 func (p *PathContext) Anywhere(rules []Rule, broad bool) []Rule {
 	var all []Rule
 	for _, r := range rules {
@@ -94,7 +94,7 @@ func (p *PathContext) Anywhere(rules []Rule, broad bool) []Rule {
 	return all
 }
 
-// anchored returns the patterns that mean in every directory what the pattern of a rule means here.
+// anchored returns absolute patterns that mean what the pattern of a rule means in p.Dir.
 func (p *PathContext) anchored(r Rule, broad bool) []string {
 	base, rest := p.anchor(&r)
 	switch {

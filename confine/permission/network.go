@@ -46,12 +46,12 @@ func presetNames() string {
 	return strings.Join(names, ", ")
 }
 
-// HostSubject returns the subject of a connection that a command makes. The port is a number.
+// HostSubject returns the subject for the connection of a command to a host. port is numeric.
 func HostSubject(host, port string) Subject {
 	return Subject{Kind: KindNetwork, Text: net.JoinHostPort(host, port), ReadOnly: true}
 }
 
-// HostRule returns the narrowest rule for connections to a host. The port is a number, or "" for those of the web.
+// HostRule returns the narrowest rule for connections to a host. port is numeric, or "" for 80 and 443.
 func HostRule(host, port string) string {
 	name := host
 	if strings.Contains(host, ":") {

@@ -109,8 +109,8 @@ func (p *PathContext) asWritten(n pathNames) (names []string) {
 	return names
 }
 
-// sessionOwn reports whether all names of a file are in a directory of the session, which reads it without a question, and
-// writes it if it is Temp.
+// sessionOwn reports whether all names of a file are in a directory of the session, which reads it without a question,
+// and writes it if it is Temp.
 func (p *PathContext) sessionOwn(n pathNames, k Kind) bool {
 	in := func(dir string, names *[]string) bool {
 		if dir == "" || n.unknownReason != "" {

@@ -137,7 +137,8 @@ func (v *view) belowPrivate() (below []string) {
 	return below
 }
 
-// privateTemp returns the session's directory for a command's temporary files as the kernel names it; "": there is none.
+// privateTemp returns the session's directory for a command's temporary files as the kernel names it; "": there is
+// none.
 func privateTemp(c *workspace.Command) string {
 	if c.Temp == "" {
 		return ""

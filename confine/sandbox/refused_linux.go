@@ -46,7 +46,8 @@ func (v *view) judge(dir, name string) string {
 func (v *view) absent(name string) string {
 	path := filepath.Clean(name)
 	rel, ok := subpath.Rel(sharedTemp, path)
-	if !ok || v.alone != "" || !slices.Contains(v.temp, sharedTemp) || withinAny(v.visible, path) || withinAny(v.writable, path) {
+	if !ok || v.alone != "" || !slices.Contains(v.temp, sharedTemp) || withinAny(v.visible, path) ||
+		withinAny(v.writable, path) {
 		return ""
 	}
 	if _, err := os.Lstat(path); err != nil {

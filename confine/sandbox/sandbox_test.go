@@ -228,8 +228,8 @@ type refuseAll struct{}
 func (refuseAll) judge(dir, name string) string { return dir + name }
 func (refuseAll) absent(string) string          { return "" }
 
-// TestHeld: a connection waits for the answer about its host. When the client goes away or the command ends, so does the
-// question, and nothing is left of it.
+// TestHeld: a connection waits for the answer about its host. When the client goes away or the command ends, so does
+// the question, and nothing is left of it.
 func TestHeld(t *testing.T) {
 	asked, answer := make(chan context.Context), make(chan error)
 	p := newProxy([]string{"listed.example"}, []string{"denied.example"}, func(ctx context.Context,

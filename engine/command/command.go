@@ -48,8 +48,8 @@ func All(hotkeys string) []engine.Command {
 			Anytime: true},
 
 		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: setModel, Anytime: true},
-		{Name: "effort", Also: []string{"thinking"}, Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort,
-			Anytime: true},
+		{Name: "effort", Also: []string{"thinking"}, Hint: "[LEVEL]", Description: "show or change how hard the model thinks",
+			Run: setEffort, Anytime: true},
 		{Name: "skills", Description: "list the skills, or those that match some words", Hint: "[WORDS]", Run: listSkills,
 			Anytime: true},
 		{Name: "skill", Hint: "[NAME]", Description: "show a skill and the actions for it", Run: showSkill,

@@ -59,7 +59,8 @@ func Import(store session.Store, dir string, in io.Reader, name string, tools to
 func importSession(ctx context.Context, s *engine.Session, path string) (engine.Reply, error) {
 	p := s.Engine().Project()
 	if path = strings.TrimSpace(path); path == "" {
-		return engine.Reply{Text: "/import FILE, such as " + filepath.Join("~", ".claude", "projects", "DIR", "SESSION.jsonl")}, nil
+		example := filepath.Join("~", ".claude", "projects", "DIR", "SESSION.jsonl")
+		return engine.Reply{Text: "/import FILE, such as " + example}, nil
 	}
 	f, err := os.Open(typedPath(p, path))
 	if err != nil {

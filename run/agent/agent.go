@@ -65,10 +65,11 @@ type Agent struct {
 	Servers Servers
 	// Resolve finds the model that a skill or an agent names; nil: Model is used for all.
 	Resolve func(name string) (llm.Model, error)
-	// NoModel is told the ID of a model found by Resolve that its provider does not have; Resolve must not find it again.
-	// The run goes on with the model that it would have otherwise. nil: such a model ends the run.
+	// NoModel is called with the ID of a model that Resolve returned and its provider does not have. Resolve must not
+	// return it again. The run continues with the model that it would otherwise use. nil: such a model ends the run.
 	NoModel func(id string)
-	// Instead takes the place of Model if that is such a model, as of a sub-agent; nil: Model was not named so.
+	// Instead replaces Model if its provider does not have it; nil: nothing does. A sub-agent whose definition names a
+	// model has it.
 	Instead llm.Model
 
 	Skills Skills

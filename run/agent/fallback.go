@@ -35,7 +35,8 @@ func (f *fallbacks) of(model llm.Model) llm.Model {
 }
 
 // fallBack returns the model to go on with after a request failed; nil: the same model is asked again, or there is no
-// other. That a provider does not have a model that a skill or an agent named is recorded, so that it is not tried again.
+// other. That a provider does not have a model that a skill or an agent named is recorded, so that it is not tried
+// again.
 func (r *run) fallBack(model llm.Model, attempt int, err error) (llm.Model, error) {
 	var e *llm.Error
 	if !errors.As(err, &e) {
@@ -66,7 +67,8 @@ func (r *run) fallBack(model llm.Model, attempt int, err error) (llm.Model, erro
 	return next, nil
 }
 
-// unnamed returns the model that is used if a skill or an agent does not name the one with an ID; nil: none has named it.
+// unnamed returns the model that is used if a skill or an agent does not name the one with an ID; nil: none has named
+// it.
 func unnamed(t *turn, id string) llm.Model {
 	state := t.log.State()
 	if named, _ := t.effectiveModel(state); named.Info().ID != id {

@@ -217,8 +217,8 @@ func (g *Gate) ForAgent(agent string, derive func(permission.Mode) permission.Mo
 	return &child
 }
 
-// Replace returns a Gate with the Rules, Paths, Ceiling, Denied, OnlyManaged, Network, Most and Nested of with. All else
-// is that of g, also the mode and the answers, which both Gates share.
+// Replace returns a Gate with the Rules, Paths, Ceiling, Denied, OnlyManaged, Network, Most and Nested of with. All
+// else is that of g, also the mode and the answers, which both Gates share.
 func (g *Gate) Replace(with Options) *Gate {
 	next := *g
 	next.moved = new(atomic.Pointer[Gate])

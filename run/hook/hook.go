@@ -349,7 +349,7 @@ type Input struct {
 	Loaded     string  `json:"load_reason,omitempty"`         // InstructionsLoaded
 	Skill      string  `json:"skill_name,omitempty"`          // SkillActivated, SkillReleased
 	SkillArgs  string  `json:"skill_args,omitempty"`          // SkillActivated
-	By         string  `json:"invoked_by,omitempty"`          // SkillActivated: user, model, fork, agent; PreSkillShellCommand: user, claude
+	By         string  `json:"invoked_by,omitempty"`          // SkillActivated, PreSkillShellCommand
 }
 
 // A BatchCall is one call of a PostToolBatch.

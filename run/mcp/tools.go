@@ -391,8 +391,8 @@ const (
 	maxParts = 100
 )
 
-// result converts a server's answer to a tool result for the model. A text that is too long is stored in dir; "": in that
-// of the Client.
+// result converts a server's answer to a tool result for the model. A text that is too long is stored in dir; "": in
+// that of the Client.
 func (c *Client) result(r *sdk.CallToolResult, dir string) tool.Result {
 	var res tool.Result
 	if r == nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestSkillWaits: a call of a skill that is known from an earlier run waits for its server: until it has been tried, and
-// no longer than skillWait.
+// TestSkillWaits: a call of a skill that is known from an earlier run waits for its server: until it has been tried,
+// and no longer than skillWait.
 func TestSkillWaits(t *testing.T) {
 	for after, want := range map[time.Duration]string{
 		time.Second:             "srv is not connected: refused",

@@ -87,8 +87,8 @@ func (r *Reads) secretFiles(paths []string) (found []string) {
 	return found
 }
 
-// filesIn returns the regular files below a directory for which want is true, and looks at no more than some; none if
-// it is no directory. Of what is in a repository's .git, it looks at the configuration alone.
+// filesIn returns the regular files below a directory for which want is true. It looks at no more than most entries,
+// and in the .git of a repository only at the configuration. If dir is not a directory, there are none.
 func filesIn(dir string, most int, want func(path string) bool) (found []string) {
 	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if most--; most < 0 {

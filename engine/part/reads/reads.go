@@ -1,6 +1,6 @@
 // Package reads is the part that keeps what a conversation and its agents may have read, for the guards of URLs, notes
-// and tasks. The files of secrets that a call can read are registered before it runs, so that it does not matter by which
-// program, copy or agent their text comes back. The log keeps their paths, never the content.
+// and tasks. The files of secrets that a call can read are registered before it runs, so that it does not matter by
+// which program, copy or agent their text comes back. The log keeps their paths, never the content.
 //
 // Without the part, the others take it that text may come from strangers, and know no secrets.
 package reads
@@ -306,8 +306,8 @@ func (r *Reads) texts() (texts, files []string) {
 	return texts, files
 }
 
-// carriedBy returns what a prompt carries of secrets, which this session may know or, if their files have changed since,
-// not: then what looks like keys, or else all of it.
+// carriedBy returns what a prompt carries of secrets, which this session may know or, if their files have changed
+// since, not: then what looks like keys, or else all of it.
 func carriedBy(prompt string, known []string) []string {
 	if carried := secrets.Carried(prompt, known); carried != nil {
 		return carried

@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/run/tool/schedule"
 )
 
-// Part is CronCreate, CronList and CronDelete. k keeps the schedules; nil: the part is off. They run on this machine, so
-// the part is off, too, where the workspace is elsewhere.
+// Part is CronCreate, CronList and CronDelete. k keeps the schedules; nil: the part is off. They run on this machine,
+// so the part is off, too, where the workspace is elsewhere.
 func Part(k schedule.Keeper) engine.Part {
 	return engine.Part{Name: "schedule",
 		Known: func() engine.PartTools { return engine.PartTools{Unlisted: schedule.Tools(nil, "", nil)} },

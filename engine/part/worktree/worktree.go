@@ -139,8 +139,8 @@ func (l *trees) close() error {
 	return nil
 }
 
-// tools returns EnterWorktree and ExitWorktree. They are for skills written for other agents: the model sees them only if
-// a skill grants them. Those of a nil trees must not be called.
+// tools returns EnterWorktree and ExitWorktree. They are for skills written for other agents: the model sees them only
+// if a skill grants them. Those of a nil trees must not be called.
 func (l *trees) tools() tool.Set {
 	type enterInput struct {
 		Name string `json:"name,omitempty" jsonschema:"letters, digits, - _ and dots; default: a name of its own"`

@@ -57,7 +57,8 @@ func (m ModelLimits) Check(id string, byDefault bool) error {
 // that requests go to the provider's own host, the only one that a name in a list stands for.
 func (m ModelLimits) Provider(name string, own bool) error {
 	for _, h := range m.held {
-		if h.name != "allowedProviders" || own && slices.ContainsFunc(h.val.items, func(n *node) bool { return n.text == name }) {
+		if h.name != "allowedProviders" ||
+			own && slices.ContainsFunc(h.val.items, func(n *node) bool { return n.text == name }) {
 			continue
 		}
 		if !own {

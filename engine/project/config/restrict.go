@@ -75,8 +75,8 @@ func (l *loader) keepAbove() error {
 		}
 	}
 	if len(c.Rules.Allow) < own && c.fromFlag("permissions.allow") {
-		l.problem(knack.Problem{Code: codeIgnored, Severity: knack.Warn, Path: "command line", Message: "a command of another " +
-			"session runs this: of the rules that allow, only those of that session count"})
+		l.problem(knack.Problem{Code: codeIgnored, Severity: knack.Warn, Path: "command line",
+			Message: "a command of another session runs this: of the rules that allow, only those of that session count"})
 	}
 	mode := set.Permissions.DefaultMode
 	if c.most == "" || mode == "" || permission.Stricter(mode, c.most) == mode {
@@ -99,8 +99,8 @@ func (c *Config) fromFlag(key string) bool {
 // Most returns the permission mode beyond which nothing may go; "": any mode is possible.
 func (c *Config) Most() permission.Mode { return c.most }
 
-// OnlyManagedRules reports whether only an administrator's rules, or those of the session above, allow calls. What a person answers to a question
-// counts, for the conversation.
+// OnlyManagedRules reports whether only an administrator's rules, or those of the session above, allow calls. What a
+// person answers to a question counts, for the conversation.
 func (c *Config) OnlyManagedRules() bool {
 	_, ok := c.HeldBy("allowManagedPermissionRulesOnly")
 	return ok || c.most != ""

@@ -80,7 +80,8 @@ type Found struct {
 
 // Load reads all instructions. A file that cannot be read is reported as a Problem.
 func Load(o Options) Found {
-	l := loader{Options: o, left: maxAll, included: map[string]bool{}, texts: map[string]bool{}, count: map[knack.Code]int{}}
+	l := loader{Options: o, left: maxAll, included: map[string]bool{}, texts: map[string]bool{},
+		count: map[knack.Code]int{}}
 	l.context()
 	l.found.System, _ = l.prompt("SYSTEM.md")
 	if text, ok := l.prompt("APPEND_SYSTEM.md"); ok {

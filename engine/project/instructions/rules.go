@@ -123,17 +123,26 @@ func (l *loader) rules(folder, bound, dir string) bool {
 	return true
 }
 
-// rulePaths returns the patterns in the frontmatter of a rule. A rule whose paths cannot be read always applies.
+// rulePaths returns the patterns in the frontmatter of a rule; none: the rule always applies, as one does whose paths
+// cannot be read. globs and alwaysApply are those of Cursor's rules.
 func (l *loader) rulePaths(path string, file frontmatter.File) (patterns []string) {
-	entries, _ := frontmatter.Parse(file.Head, file.Line)
+	entries, notes := frontmatter.Parse(file.Head, file.Line)
+	for _, n := range notes {
+		if n.Kind == frontmatter.Lost {
+			l.once(knack.CodeTextLost, path, "%s", n.Message)
+		}
+	}
 	for _, e := range entries {
-		if e.Key != "paths" && e.Key != "globs" { // globs: as in the rules of Cursor
+		switch {
+		case e.Key == "alwaysApply" && e.Value.Value == "true":
+			return nil
+		case e.Key != "paths" && e.Key != "globs":
 			continue
 		}
 		switch nodes := e.Value.Content; e.Value.Kind {
 		case yaml.ScalarNode:
 			if e.Value.ShortTag() != "!!null" {
-				patterns = frontmatter.SplitCommas(e.Value.Value)
+				patterns = append(patterns, frontmatter.SplitCommas(e.Value.Value)...)
 			}
 		case yaml.SequenceNode:
 			for _, n := range nodes {

@@ -156,3 +156,24 @@ func TestContextInClaude(t *testing.T) {
 		t.Errorf("%v", docs)
 	}
 }
+
+// TestCursorRules: a rule may have globs besides paths, alwaysApply, and patterns that YAML takes for tags.
+func TestCursorRules(t *testing.T) {
+	o := fixture(t, map[string]string{
+		"home/repo/.claude/rules/both.md":   "---\nglobs: *.vue\npaths: [\"*.svelte\"]\n---\nboth",
+		"home/repo/.claude/rules/always.md": "---\nglobs: *.vue\nalwaysApply: true\n---\nalways",
+		"home/repo/.claude/rules/lost.md":   "---\npaths: [!src/**, \"*.nim\"]\n---\nlost",
+	})
+	f := Load(o)
+	if got := texts(f); got != "always" {
+		t.Errorf("%s, want always", got)
+	}
+	for _, touched := range []string{"a.vue", "b.svelte"} {
+		if docs := f.Matching([]string{filepath.Join(o.Root, touched)}); len(docs) != 1 || docs[0].Text != "both" {
+			t.Errorf("after %s: %v", touched, docs)
+		}
+	}
+	if len(f.Problems) != 1 || f.Problems[0].Code != "text-lost" {
+		t.Errorf("problems: %v", f.Problems)
+	}
+}

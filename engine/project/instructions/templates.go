@@ -138,9 +138,12 @@ func parseTemplate(data []byte) template {
 	}
 	entries, notes := frontmatter.Parse(file.Head, file.Line)
 	for _, n := range notes {
-		code := knack.CodeYAMLRepaired
-		if n.Kind != frontmatter.Repaired {
-			code = knack.CodeYAMLInvalid
+		code := knack.CodeYAMLInvalid
+		switch n.Kind {
+		case frontmatter.Repaired:
+			code = knack.CodeYAMLRepaired
+		case frontmatter.Lost:
+			code = knack.CodeTextLost
 		}
 		warn(code, n.Line, n.Column, n.Hint, n.Message)
 	}

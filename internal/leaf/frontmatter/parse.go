@@ -167,7 +167,8 @@ func (p *parser) eaten(key string, n *yaml.Node, text string) {
 		whole = strings.TrimSpace(n.Value + " " + lost)
 	}
 	if lost != "" {
-		p.note(Lost, n.Line, n.Column, "write "+quote(whole), "%s: YAML takes %s for %s, so it is lost", key, quote(lost), what)
+		p.note(Lost, n.Line, n.Column, "write "+quote(whole), "%s: YAML takes %s for %s, so it is lost", key,
+			quote(lost), what)
 	}
 	for _, c := range n.Content {
 		p.eaten(key, c, text)

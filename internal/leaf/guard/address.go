@@ -21,8 +21,8 @@ const (
 	Own       Kind = "of this machine" // a public address of one of its interfaces
 )
 
-// Inside reports whether addresses of the kind are this machine's, of its network, or at which clouds serve credentials.
-// Reserved ones are not: some proxies give names such addresses.
+// Inside reports whether addresses of the kind are this machine's, of its network, or at which clouds serve
+// credentials. Reserved ones are not: some proxies give names such addresses.
 func (k Kind) Inside() bool {
 	switch k {
 	case Loopback, Private, LinkLocal, Metadata, Own:

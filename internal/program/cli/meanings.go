@@ -130,7 +130,8 @@ func meaning(c *cobra.Command, word string) string {
 	return ""
 }
 
-// A promptFile is the value of a flag that names a file with the text of another flag, at most 1 MiB.
+// A promptFile is the value of a flag such as --system-prompt-file: the path of a file, of at most 1 MiB, whose text
+// becomes the value of the flag to.
 type promptFile struct {
 	flags *pflag.FlagSet
 	to    string // the other flag
@@ -162,8 +163,12 @@ func (p *promptFile) Set(path string) error {
 // checkTools rejects a value of --tools with a name that no tool has. What comes later is not known yet: the tools of
 // servers; those of other agents are left to a warning.
 func checkTools(spec string) error {
+	if spec == "" {
+		return nil // most starts: making the tools takes time
+	}
 	known := part.KnownTools()
-	for _, term := range strings.FieldsFunc(coding.Choice(spec, ""), func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+	between := func(r rune) bool { return r == ',' || unicode.IsSpace(r) }
+	for _, term := range strings.FieldsFunc(coding.Choice(spec, ""), between) {
 		name := strings.TrimLeft(term, "+-")
 		if name == "" || permission.IsOtherAgentsTool(name) {
 			continue

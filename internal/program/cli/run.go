@@ -131,7 +131,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.tools, "tools", "", "the tools: names, none, all, readOnly, coding, default, or changes such as "+
 		"+grep,-bash")
 	fs.StringVar(&f.systemPrompt, "system-prompt", "", "replace the system prompt")
-	fs.Var(&promptFile{flags: fs, to: "system-prompt"}, "system-prompt-file", "replace the system prompt by the text of a `FILE`")
+	fs.Var(&promptFile{flags: fs, to: "system-prompt"}, "system-prompt-file",
+		"replace the system prompt by the text of a `FILE`")
 	fs.StringVar(&f.jsonSchema, "json-schema", "", "with -p: answer with JSON that matches this schema: a `FILE`, "+
 		"or JSON")
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add `TEXT` to the system prompt")
@@ -179,8 +180,9 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	}
 	o := f.options()
 	if !f.ofWorker && hiddenAbove() {
-		return nil, engine.Usagef("run it without env -i, env -u and exec", "a command of another session runs this, and what "+
-			"that session allows is not known: the command has removed it from the environment")
+		return nil, engine.Usagef("run it without env -i, env -u and exec",
+			"a command of another session runs this, and what that session allows is not known: "+
+				"the command has removed it from the environment")
 	}
 	o.Above = append(o.Above, f.above...)
 	args := inheritedFlags(c.Flags())

@@ -30,8 +30,8 @@ type awsKeys struct {
 	Expires           time.Time
 }
 
-// aws finds credentials where AWS's own tools look for them, in their order: the environment, a web identity, the profile
-// in the shared files, the service of a container, the service of a machine.
+// aws finds credentials where AWS's own tools look for them, in their order: the environment, a web identity, the
+// profile in the shared files, the service of a container, the service of a machine.
 type aws struct {
 	Options
 	mu    sync.Mutex
@@ -109,7 +109,7 @@ func (a *aws) sections() map[string]map[string]string {
 	return all
 }
 
-// readINI adds the sections of a file. Nested settings, which are indented, are left out.
+// readINI adds the sections of a file to all. It skips indented lines, which are nested settings.
 func readINI(data []byte, all map[string]map[string]string) {
 	var section map[string]string
 	for line := range strings.Lines(string(data)) {
@@ -188,8 +188,9 @@ func (a *aws) sso(ctx context.Context, all map[string]map[string]string, p map[s
 	if err != nil || json.Unmarshal(data, &stored) != nil || !a.Now().Before(stored.Expires) {
 		return awsKeys{}, fmt.Errorf("nobody is logged in to %s: aws sso login --profile %s", start, name)
 	}
+	role := url.Values{"account_id": {p["sso_account_id"]}, "role_name": {p["sso_role_name"]}}
 	address := cmp.Or(a.get("AWS_ENDPOINT_URL_SSO"), "https://portal.sso."+region+".amazonaws.com") +
-		"/federation/credentials?" + url.Values{"account_id": {p["sso_account_id"]}, "role_name": {p["sso_role_name"]}}.Encode()
+		"/federation/credentials?" + role.Encode()
 	var out struct {
 		Keys struct {
 			ID      string `json:"accessKeyId"`
@@ -310,7 +311,8 @@ func (a *aws) assume(ctx context.Context, with *awsKeys, form url.Values) (awsKe
 		form.Del("ExternalId")
 	}
 	address := cmp.Or(a.get("AWS_ENDPOINT_URL_STS"), "https://sts."+a.region()+".amazonaws.com") + "/"
-	data, err := a.fetch(ctx, http.MethodPost, address, http.Header{"Content-Type": {"application/x-www-form-urlencoded; charset=utf-8"}}, []byte(form.Encode()), with)
+	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded; charset=utf-8"}}
+	data, err := a.fetch(ctx, http.MethodPost, address, header, []byte(form.Encode()), with)
 	var out struct {
 		Results []struct {
 			ID      string    `xml:"Credentials>AccessKeyId"`
@@ -336,8 +338,8 @@ func (a *aws) assume(ctx context.Context, with *awsKeys, form url.Values) (awsKe
 const maxCredentials = 1 << 20
 
 // fetch sends a request to a service that gives credentials, and signs it with keys unless they are nil.
-func (a *aws) fetch(ctx context.Context, method, address string, header http.Header, body []byte, keys *awsKeys) ([]byte,
-	error) {
+func (a *aws) fetch(ctx context.Context, method, address string, header http.Header, body []byte,
+	keys *awsKeys) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))

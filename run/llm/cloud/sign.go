@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -30,8 +31,8 @@ func sign(r *http.Request, body [sha256.Size]byte, k awsKeys, service, region st
 		signed = append(signed, "x-amz-security-token")
 	}
 	scope := strings.Join([]string{at[:8], region, service, "aws4_request"}, "/")
-	r.Header.Set("Authorization", fmt.Sprintf("%s Credential=%s/%s, SignedHeaders=%s, Signature=%s", algorithm, k.ID, scope,
-		strings.Join(signed, ";"), signature(r, hex.EncodeToString(body[:]), signed, k.Secret, at, scope)))
+	r.Header.Set("Authorization", fmt.Sprintf("%s Credential=%s/%s, SignedHeaders=%s, Signature=%s", algorithm, k.ID,
+		scope, strings.Join(signed, ";"), signature(r, hex.EncodeToString(body[:]), signed, k.Secret, at, scope)))
 }
 
 // signature returns the signature of a request for the headers that it covers.
@@ -40,14 +41,13 @@ func signature(r *http.Request, body string, signed []string, secret, at, scope 
 	for _, name := range signed {
 		value := strings.Join(r.Header.Values(name), ",")
 		if name == "host" {
-			value = r.URL.Host
-			if r.Host != "" {
-				value = r.Host
-			}
+			value = cmp.Or(r.Host, r.URL.Host)
 		}
 		fmt.Fprintf(&headers, "%s:%s\n", name, strings.Join(strings.Fields(value), " "))
 	}
-	request := strings.Join([]string{r.Method, escapeAgain(r.URL.EscapedPath()), query(r.URL), headers.String(),
+	// All of AWS's services except S3 want a path that is escaped twice.
+	path := cmp.Or(escape(r.URL.EscapedPath(), "/"), "/")
+	request := strings.Join([]string{r.Method, path, query(r.URL), headers.String(),
 		strings.Join(signed, ";"), body}, "\n")
 	sum := sha256.Sum256([]byte(request))
 	key := []byte("AWS4" + secret)
@@ -63,14 +63,11 @@ func mac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// escapeAgain escapes a path that is already escaped, as all of AWS's services except S3 want it.
-func escapeAgain(path string) string {
-	if path == "" {
-		return "/"
-	}
+// escape escapes all bytes of a text but letters, digits, -._~ and those of keep.
+func escape(text, keep string) string {
 	var b strings.Builder
-	for _, c := range []byte(path) {
-		if c == '/' || unreserved(c) {
+	for _, c := range []byte(text) {
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~"+keep, c) >= 0 {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, "%%%02X", c)
@@ -79,26 +76,14 @@ func escapeAgain(path string) string {
 	return b.String()
 }
 
-func unreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
-}
-
 // query returns the parameters of a URL in the order and form that is signed.
 func query(u *url.URL) string {
 	var all []string
 	for name, values := range u.Query() {
 		for _, v := range values {
-			all = append(all, strings.ReplaceAll(escapeAgain(name), "/", "%2F")+"="+
-				strings.ReplaceAll(escapeValue(v), "/", "%2F"))
+			all = append(all, escape(name, "")+"="+escape(v, ""))
 		}
 	}
 	slices.Sort(all)
 	return strings.Join(all, "&")
-}
-
-func escapeValue(v string) string {
-	if v == "" {
-		return ""
-	}
-	return escapeAgain(v)
 }

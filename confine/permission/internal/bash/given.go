@@ -109,8 +109,9 @@ var interpreters = table[interpreter]{names: func(i *interpreter) string { retur
 	{names: "julia Rscript R", code: "eE", long: "--eval --print"},
 	{names: "elixir", code: "e", valued: "rS", long: "--eval"},
 	{names: "erl sbcl", long: "-eval --eval"},
-	{names: "octave octave-cli scilab maxima gap sage maple wolframscript clisp ecl ccl abcl gcl mruby truffleruby jython " +
-		"ipy coffee fsharpi csi zx esno vite-node jiti babel-node sucrase-node", code: "e", long: "--eval -eval --execute"},
+	{names: "octave octave-cli scilab maxima gap sage maple wolframscript clisp ecl ccl abcl gcl mruby truffleruby " +
+		"jython ipy coffee fsharpi csi zx esno vite-node jiti babel-node sucrase-node",
+		code: "e", long: "--eval -eval --execute"},
 	{names: "sqlplus sqlcmd isql usql redis-cli cqlsh beeline hive trino presto cypher-shell snowsql impala-shell",
 		code: "e", long: "--eval --execute"},
 }}

@@ -668,9 +668,10 @@ func (a *analysis) numeric(w *syntax.Word) bool {
 	return v != nil && v.number && !v.unknown
 }
 
-// Paths returns the parts of a word that may be the path of a file: the whole word; what follows an option letter (-Fx);
-// and what follows =, :, @, <, a comma or a quote, up to the next comma or quote (--file=x, body=@x, type=bind,src=x).
-// Each part is also returned without its suffix, which begins with :, #, ? or @ (x:12:3, x#L3, host:x:ro).
+// Paths returns the parts of a word that may be the path of a file: the whole word; what follows an option letter
+// (-Fx); and what follows =, :, @, <, a comma or a quote, up to the next comma or quote (--file=x, body=@x,
+// type=bind,src=x). Each part is also returned without its suffix, which begins with :, #, ? or @ (x:12:3, x#L3,
+// host:x:ro).
 func Paths(word string) iter.Seq[string] {
 	const before, after, suffix = "=:@<,'\"", ",'\";", ":#?@"
 	const maxName = 255   // bytes in the name of a file, on every system

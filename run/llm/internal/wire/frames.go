@@ -38,7 +38,7 @@ func Frames(r io.Reader) iter.Seq2[SSE, error] {
 	}
 }
 
-// frameHead is the size of what is before the headers: two lengths and their checksum.
+// frameHead is the number of bytes before the headers of a frame: two lengths and their checksum.
 const frameHead = 12
 
 // readFrame reads one frame. The error is io.EOF if there are no more.
