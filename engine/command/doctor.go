@@ -51,6 +51,8 @@ type sandboxCheckup struct {
 	Report sandbox.Report `json:"report"`
 	// Caches are those of language tools, and what commands stored in them.
 	Caches sandbox.CacheReport `json:"caches"`
+	// Hosts are what opens hosts to commands without a question: rules, and names from settings.
+	Hosts []string `json:"hosts,omitempty"`
 }
 
 // A Terminal is what is known of the terminal.
@@ -101,6 +103,9 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 		box := sandbox.New(policy, mode)
 		defer box.Close()
 		x.Sandbox.Report, x.Sandbox.Caches = box.Report(), box.CacheReport()
+		if x.Sandbox.Hosts, err = engine.OpenHosts(p); err != nil {
+			return nil, err
+		}
 	}
 	for _, s := range cat.Candidates() {
 		x.Skills[string(s.State)]++
@@ -153,6 +158,8 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		line("sandbox", "%s", strings.TrimPrefix(cmp.Or(x.Sandbox.Report.Notice(),
 			"complete, by "+x.Sandbox.Report.Backend),
 			"the sandbox is "))
+		line("network", "commands ask before they connect to a host; open without a question: %s",
+			plain.Line(strings.Join(append([]string{"their own loopback"}, x.Sandbox.Hosts...), ", ")))
 		for i, text := range CacheLines(x.Sandbox.Caches) {
 			line([]string{"caches", ""}[min(i, 1)], "%s", plain.Line(text))
 		}
