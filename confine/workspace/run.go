@@ -26,7 +26,7 @@ const (
 	// child keeps a pipe open.
 	idle = 100 * time.Millisecond
 	// hostIdle is the same for a host: its last output may still be on the way when the command's end is known.
-	hostIdle = 500 * time.Millisecond
+	hostIdle = time.Second
 	// drain limits that wait for children that write all the time.
 	drain = 2 * time.Second
 	// maxLine is the maximum length of one argument on Linux (MAX_ARG_STRLEN).

@@ -46,7 +46,7 @@ type SSH struct {
 	Prefix      string               // shell text before every command line
 	BeforeSpawn func(*Command) error // see [Local.BeforeSpawn]
 
-	conn   net.Conn
+	conn   *wire
 	client *ssh.Client
 	sftp   *sftp.Client
 	mark   string
@@ -80,10 +80,11 @@ func DialSSH(ctx context.Context, o SSHOptions) (*SSH, error) {
 		return nil, fmt.Errorf("ssh %s: %w", addr, err)
 	}
 	defer closeAgent()
-	conn, err := (&net.Dialer{Timeout: 30 * time.Second}).DialContext(ctx, "tcp", addr)
+	tcp, err := (&net.Dialer{Timeout: 30 * time.Second}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("ssh %s: %w", addr, err)
 	}
+	conn := &wire{Conn: tcp}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	conn.SetDeadline(time.Now().Add(o.patience()))
@@ -159,6 +160,49 @@ func (w *SSH) lost(err error) error {
 		return fmt.Errorf("ssh: the host no longer answers: %w", err)
 	}
 	return err
+}
+
+// A wire is a connection that tells when it has ended, before the SSH library learns of it. The library's OpenChannel
+// waits for ever if it begins after all open channels were told of the end and before writes fail: the first write that
+// fails returns no error (golang/go#57531). So none begins once the connection has ended.
+type wire struct {
+	net.Conn
+	mu      sync.Mutex
+	ended   bool
+	waiting int // for answers to OpenChannel
+}
+
+// settle is the time that an OpenChannel that has begun has until it counts as an open channel.
+const settle = 100 * time.Millisecond
+
+func (c *wire) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.mu.Lock()
+		c.ended = true
+		waiting := c.waiting
+		c.mu.Unlock()
+		if waiting > 0 {
+			time.Sleep(settle)
+		}
+	}
+	return n, err
+}
+
+// asks says whether a channel may be opened. If so, answered must follow.
+func (c *wire) asks() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.waiting++
+	}
+	return !c.ended
+}
+
+func (c *wire) answered() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting--
 }
 
 // await calls f and returns its results, or the cause of ctx when ctx ends first. Then f goes on until the host
@@ -460,6 +504,10 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 		return Exit{}, ErrClosed
 	}
 	opened, err := await(ctx, w, func() (opened channel, err error) {
+		if !w.conn.asks() {
+			return opened, io.EOF
+		}
+		defer w.conn.answered()
 		opened.Channel, opened.requests, err = w.client.OpenChannel("session", nil)
 		if err == nil && ctx.Err() != nil { // nobody waits for it any more
 			opened.Close()

@@ -432,6 +432,47 @@ func TestSilentHost(t *testing.T) {
 	})
 }
 
+// TestEndedHost: commands that begin while the connection ends are told so.
+func TestEndedHost(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var conns []net.Conn
+	s := startServer(t, func(c net.Conn) net.Conn {
+		mu.Lock()
+		defer mu.Unlock()
+		conns = append(conns, c)
+		return c
+	}, command)
+	for range 20 {
+		o := s.options(t, knownhosts.Line([]string{s.addr}, s.host))
+		o.Environ = []string{"HOME=" + t.TempDir()}
+		w, err := workspace.DialSSH(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for {
+					if _, err := w.Run(ctx, workspace.Command{Line: ":"}); err != nil {
+						if ctx.Err() != nil {
+							t.Error("waits for a host that has gone")
+						}
+						return
+					}
+				}
+			})
+		}
+		mu.Lock()
+		conns[len(conns)-1].Close()
+		mu.Unlock()
+		all.Wait()
+		cancel()
+		w.Close()
+	}
+}
+
 // TestHostReports: a host that says many times how a command ended, in words of its own, makes no other call wait, and
 // what it calls a signal is a name. Found by attack: the next call waited without end.
 func TestHostReports(t *testing.T) {
