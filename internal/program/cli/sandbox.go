@@ -60,10 +60,11 @@ func sandboxExplainCommand() *cobra.Command {
 					Protected []permission.ProtectedPath `json:"protected"`
 				}{mode, report, policy, caches, permission.ProtectedPaths()})
 			}
-			hosts, err := engine.OpenHosts(e.Project())
+			kept, err := e.Project().TrustReport(c.Context())
 			if err != nil {
 				return err
 			}
+			hosts := command.OpenHosts(policy.Hosts, e.Project().Rules().Allow, kept.Rules)
 			explainSandbox(c.OutOrStdout(), mode, report, policy, hosts)
 			for i, text := range command.CacheLines(caches) {
 				fmt.Fprintf(c.OutOrStdout(), "%-9s %s\n", []string{"caches:", ""}[min(i, 1)], plain.Line(text))
