@@ -93,11 +93,17 @@ func outputStyle(ctx context.Context, s *engine.Session, name string) (engine.Re
 		}
 		return engine.Reply{Text: b.text(), Value: map[string]any{"style": now, "styles": styles}, Choices: choices}, nil
 	}
-	value := name
+	at := slices.IndexFunc(styles, func(x engine.Style) bool { return x.Name == name })
+	if at < 0 { // Claude Code's own names begin with a capital letter
+		at = slices.IndexFunc(styles, func(x engine.Style) bool { return strings.EqualFold(x.Name, name) })
+	}
+	value := ""
 	switch {
-	case name == noStyle || name == "default":
-		name, value = noStyle, ""
-	case !slices.ContainsFunc(styles, func(x engine.Style) bool { return x.Name == name }):
+	case at >= 0:
+		name, value = styles[at].Name, styles[at].Name
+	case strings.EqualFold(name, noStyle) || strings.EqualFold(name, "default"):
+		name = noStyle
+	default:
 		return engine.Reply{}, engine.Usagef("/output-style lists them", "there is no output style %s", plain.Line(name))
 	}
 	if _, err := p.Set("outputStyle", value); err != nil {
