@@ -8,6 +8,7 @@
 package authority
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -49,6 +50,9 @@ func Config(getenv func(string) string) (*tls.Config, error) {
 	}
 	if runtime.GOOS != "windows" && runtime.GOOS != "darwin" && getenv("SSL_CERT_FILE") == os.Getenv("SSL_CERT_FILE") {
 		whole = nil // crypto/x509 reads it
+		if ofSystem(getenv("NODE_EXTRA_CA_CERTS")) {
+			extra = nil // as well; to read it twice, before each start, costs more than the rest of the start
+		}
 	}
 	if whole == nil && extra == nil {
 		return nil, nil
@@ -60,6 +64,12 @@ func Config(getenv func(string) string) (*tls.Config, error) {
 	pool.AppendCertsFromPEM(whole)
 	pool.AppendCertsFromPEM(extra)
 	return &tls.Config{RootCAs: pool}, nil
+}
+
+// ofSystem reports whether crypto/x509 reads a file by itself on Linux: the one of SSL_CERT_FILE, or else that of Debian,
+// which it looks for first.
+func ofSystem(file string) bool {
+	return runtime.GOOS == "linux" && file == cmp.Or(os.Getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt")
 }
 
 // read returns the content of the file that a variable names; nil: the variable is not set.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/knack-agent/knack/internal/leaf/authority"
@@ -60,5 +61,28 @@ func TestTrust(t *testing.T) {
 				t.Errorf("%s=%s: %v", variable, file, err)
 			}
 		}
+	}
+}
+
+// TestOfSystem: what crypto/x509 reads anyway is not read again, which every start of the program would pay for.
+func TestOfSystem(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("which file crypto/x509 reads is known on Linux only")
+	}
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := os.WriteFile(file, ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SSL_CERT_FILE", file)
+	t.Setenv("NODE_EXTRA_CA_CERTS", "")
+	if c, err := authority.Config(os.Getenv); c != nil || err != nil {
+		t.Errorf("SSL_CERT_FILE: %v, %v", c, err)
+	}
+	t.Setenv("NODE_EXTRA_CA_CERTS", file)
+	if c, err := authority.Config(os.Getenv); c != nil || err != nil {
+		t.Errorf("both: %v, %v", c, err)
 	}
 }
