@@ -70,7 +70,7 @@ func (t *Turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 	t.recordAnswer(key, true)
 	if always {
 		if err := p.trust.Grant(path, hash, rules); err != nil {
-			s.engine.addNotice(knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path,
+			s.engine.notices.add(knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path,
 				Message: "your answer could not be stored and applies only until the turn ends: " + err.Error()})
 		}
 	}

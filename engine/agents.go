@@ -101,7 +101,7 @@ func (t *Turn) serversOf(d *agent.Definition) agent.Servers {
 	s, p := t.session, t.project
 	var x agent.Servers
 	report := func(format string, args ...any) {
-		s.engine.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: d.Path,
+		s.engine.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: d.Path,
 			Message: "agent " + d.Name + ": " + fmt.Sprintf(format, args...), Hint: "knack help agents"})
 	}
 	configured, _ := p.Servers()
@@ -128,7 +128,7 @@ func (t *Turn) serversOf(d *agent.Definition) agent.Servers {
 	servers, problems := mcp.Parse(d.MCPServers, origin, place)
 	servers, problems = permitted(p.config, servers, problems)
 	for _, problem := range problems {
-		s.engine.addNoticeOnce(problem)
+		s.engine.notices.addOnce(problem)
 	}
 	servers = slices.DeleteFunc(servers, func(c mcp.Server) bool {
 		switch {
@@ -151,7 +151,7 @@ func (t *Turn) serversOf(d *agent.Definition) agent.Servers {
 		}
 		x.Rules = append(x.Rules, "mcp__"+mcp.Safe(servers[i].Name))
 	}
-	client := s.engine.newClient(p, servers, s.changed)
+	client := s.engine.servers.newClient(p, servers, s.changed)
 	x.Tools = func() tool.Set {
 		set := client.Tools(s.elicit)
 		if client.HasResources() {

@@ -143,13 +143,13 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 				why = "it is not a regular file"
 			case isResource(path):
 				server, _, _ := strings.Cut(path, ":")
-				s.engine.addNotice(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn, Hint: "/mcp",
+				s.engine.notices.add(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn, Hint: "/mcp",
 					Message: fmt.Sprintf("@%s: there is no MCP server %q; the text is sent as it is", path, server)})
 			case strings.ContainsAny(path, "./\\") && !strings.Contains(path, "@"):
 				why = "there is no such file"
 			}
 			if why != "" {
-				s.engine.addNotice(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
+				s.engine.notices.add(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
 					Message: fmt.Sprintf("@%s: %s; the text is sent as it is", path, why), Hint: "ls " + filepath.Dir(path)})
 			}
 			continue

@@ -28,6 +28,8 @@ type Engine struct {
 	Unread Unread // what its settings restrict and nobody can read
 
 	library *knack.Library
+	notices notices
+	servers directoryServers
 	finder  *knack.Finder
 	pinned  pinnedScripts
 	opened  time.Time
@@ -42,17 +44,8 @@ type Engine struct {
 	ws             workspace.Workspace
 	box            *sandbox.Sandbox // of ws; nil: none
 	git            *permission.Git  // set if the workspace is on this machine
-	notices        []knack.Problem
 	sessions       map[*Session]bool
 	closed         bool
-
-	serversMu         sync.Mutex  // locked before mu
-	servers           *mcp.Client // nil: not needed yet
-	serversProject    *Project    // the Project that servers were made for
-	configuredServers []mcp.Server
-	serverSources     []serverSource // the servers' skills in the catalogue
-	reportedFailures  []string       // servers whose failure was reported
-	closing           bool
 }
 
 // ErrClosed is the error for using an Engine or a Session after Close.
@@ -74,6 +67,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e := &Engine{library: knack.NewLibrary(ctx, p.sources...), finder: p.Finder(), sessions: map[*Session]bool{},
 		opened: opened, atStart: map[string]bool{}}
+	e.notices.changed = e.sessionsChanged
+	e.servers = directoryServers{project: e.Project, library: e.library, notices: &e.notices, changed: e.sessionsChanged}
 	for _, k := range e.Catalog().Skills() {
 		e.atStart[k.Path] = true
 	}
@@ -104,7 +99,7 @@ func (e *Engine) setProject(p *Project) error {
 	m := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Betas: p.options.Betas,
 		TaskBudget: p.options.TaskBudget}
 	m.Warn = func(message string) {
-		e.addNotice(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Message: message,
+		e.notices.add(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Message: message,
 			Hint: "knack help models"})
 	}
 	var problems []knack.Problem
@@ -201,7 +196,7 @@ func (e *Engine) reload(ctx context.Context, o Options) (Reloaded, error) {
 		return Reloaded{}, errors.Join(err, now.Close())
 	}
 	e.library.Replace(ctx, now.sources...)
-	e.reloadServers()
+	e.servers.reload()
 	c.NewSkills = e.Catalog().Skills()
 	logSkills(now, e.Catalog())
 	return c, nil
@@ -224,20 +219,41 @@ func (e *Engine) Trust(ctx context.Context, items ...TrustItem) (Reloaded, error
 	return e.reload(ctx, o)
 }
 
+// open returns the open sessions.
+func (e *Engine) open() []*Session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []*Session
+	for s := range e.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+// sessionsChanged tells the open sessions that what they show has changed.
+func (e *Engine) sessionsChanged() {
+	for _, s := range e.open() {
+		s.changed()
+	}
+}
+
+// Notices returns the problems found since the Engine was opened, such as a sandbox that this machine
+// does not support. None is ever removed.
+func (e *Engine) Notices() []knack.Problem { return e.notices.all() }
+
+// MCP returns the client for the directory's MCP servers, which start after the first request.
+func (e *Engine) MCP() *mcp.Client { return e.servers.client() }
+
 // Close ends the sessions and closes the workspace.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
-	var open []*Session
-	for s := range e.sessions {
-		open = append(open, s)
-	}
 	e.mu.Unlock()
 	var errs []error
-	for _, s := range open {
+	for _, s := range e.open() {
 		errs = append(errs, s.Close())
 	}
-	errs = append(errs, e.closeServers())
+	errs = append(errs, e.servers.close())
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ws != nil {

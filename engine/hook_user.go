@@ -156,5 +156,5 @@ func (e *Engine) reportHook(h *hook.Hook, exit workspace.Exit) {
 	if filepath.IsAbs(h.DefinedIn) {
 		x.Path = h.DefinedIn
 	}
-	e.addNoticeOnce(x)
+	e.notices.addOnce(x)
 }

@@ -48,14 +48,14 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 	if err != nil {
 		return nil, fmt.Errorf("isolation: worktree: %w", err)
 	}
-	i := &isolated{agent: d.Name, tree: tree, notice: e.addNotice}
+	i := &isolated{agent: d.Name, tree: tree, notice: e.notices.add}
 	if i.Place, err = e.openWorktree(ctx, p, tree); err != nil {
 		return nil, err
 	}
 	i.scratch = t.session.scratch.forAgent(name, tree.Dir, i.Sandbox)
 	i.Place = i.scratch.in(i.Place)
 	if worktree.Uncommitted(ctx, environ, tree.Root) {
-		e.addNoticeOnce(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Path: d.Path,
+		e.notices.addOnce(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Path: d.Path,
 			Message: "the agent " + d.Name +
 				" works in a worktree that begins at the last commit: what is not committed is not in it"})
 	}

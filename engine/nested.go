@@ -60,7 +60,7 @@ func (t *Turn) askNested(ctx context.Context, p *Project, found []knack.Source) 
 	}
 	items, err := p.trust.ScanSkills(ctx, dirs...)
 	if err != nil {
-		t.session.engine.addNotice(knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Message: err.Error()})
+		t.session.engine.notices.add(knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Message: err.Error()})
 	}
 	e := t.session.engine
 	e.mu.Lock()
@@ -83,7 +83,7 @@ func (t *Turn) askNested(ctx context.Context, p *Project, found []knack.Source) 
 	case err != nil: // no answer: the problems list what is left out
 	case a.Option == OptionYes && !a.Declined:
 		if err := p.trust.ApproveItems(items...); err != nil {
-			t.session.engine.addNotice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
+			t.session.engine.notices.add(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
 				Message: "the approval could not be stored: " + err.Error()})
 		}
 	default:

@@ -252,7 +252,7 @@ func (c *Conv) SetMode(ctx context.Context, to permission.Mode) error {
 }
 
 // Notice reports a problem to the user, unless it has been reported before.
-func (c *Conv) Notice(p knack.Problem) { c.session.engine.addNoticeOnce(p) }
+func (c *Conv) Notice(p knack.Problem) { c.session.engine.notices.addOnce(p) }
 
 // Changed says that what Live.Status says has changed.
 func (c *Conv) Changed() { c.session.changed() }

@@ -24,12 +24,12 @@ import (
 // Servers are the MCP servers of a session: those of the directory, which its sessions share, those of the host, and
 // those of sub-agents while they run. Its methods may be called at any time and from any goroutine.
 type Servers struct {
-	engine  *Engine
+	shared  *directoryServers
 	changed func()                                                  // called when a server's state has changed
 	elicit  func(context.Context, mcp.Question) (mcp.Answer, error) // asks the user a server's question
 	chosen  func(tool.Set) tool.Set                                 // removes tools that the user does not want
 
-	// No lock is held while a server is called, nor while Engine.client is, which has locks of its own.
+	// No lock is held while a server is called, nor while shared.client is, which has locks of its own.
 	mu        sync.Mutex
 	host      *mcp.Client  // nil: the host has no servers
 	defined   []mcp.Server // by the host
@@ -58,7 +58,7 @@ type ownCatalog struct {
 
 // catalog is the engine's catalogue with the skills of the host's servers.
 func (m *Servers) catalog() *knack.Catalog {
-	base, own := m.engine.Catalog(), m.hostClient()
+	base, own := m.shared.library.Catalog(), m.hostClient()
 	if own == nil {
 		return base
 	}
@@ -73,14 +73,14 @@ func (m *Servers) catalog() *knack.Catalog {
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
 			sources = append(sources, own.Skills(name))
 		}
-		*x = ownCatalog{own, base, lists, m.engine.library.With(context.Background(), sources...)}
+		*x = ownCatalog{own, base, lists, m.shared.library.With(context.Background(), sources...)}
 	}
 	return m.combined.catalog
 }
 
 // List returns the MCP servers of the session, those of the host last.
 func (m *Servers) List() []mcp.Status {
-	all := m.engine.client().Servers()
+	all := m.shared.client().Servers()
 	if own := m.hostClient(); own != nil {
 		all = append(all, own.Servers()...)
 	}
@@ -193,7 +193,7 @@ func (m *Servers) incomplete() bool {
 
 // clients returns the clients for the servers of the directory and of the host.
 func (m *Servers) clients() []*mcp.Client {
-	all := []*mcp.Client{m.engine.client()}
+	all := []*mcp.Client{m.shared.client()}
 	if own := m.hostClient(); own != nil {
 		all = append(all, own)
 	}
@@ -234,7 +234,7 @@ func (m *Servers) hostClient() *mcp.Client {
 // start starts connecting to the servers, in the background. When it returns, servers that
 // cannot be started have been reported.
 func (m *Servers) start() {
-	m.engine.client().Start()
+	m.shared.client().Start()
 	if own := m.hostClient(); own != nil {
 		own.Start()
 	}
@@ -267,7 +267,7 @@ func (m *Servers) Connect(ctx context.Context, names ...string) error {
 // awaitNew starts the servers of the directory and waits until those whose tools are not known yet have answered or
 // failed, at most limit. waiting is told their names. The error is that of ctx.
 func (m *Servers) awaitNew(ctx context.Context, limit time.Duration, waiting func(servers []string)) error {
-	client, silent := m.engine.client(), silentServers(m.engine.Project().options.Env)
+	client, silent := m.shared.client(), silentServers(m.shared.project().options.Env)
 	names := silent.without(client, client.Pending())
 	if len(names) == 0 {
 		return nil
@@ -379,7 +379,7 @@ func missingTool(m *Servers, tool string) func(context.Context) string {
 func awaitCalled(ctx context.Context, m *Servers, line string) error {
 	word, args, ok := agent.Slash(line)
 	if !ok {
-		m.engine.client() // with the skills that its servers had the last time
+		m.shared.client() // with the skills that its servers had the last time
 		return nil
 	}
 	if word == "why" {
@@ -405,7 +405,7 @@ func awaitSkill(ctx context.Context, m *Servers, skill string) {
 
 // awaitNamed waits for servers as long as the first request would.
 func awaitNamed(ctx context.Context, m *Servers, names []string) {
-	limit := firstWait(m.engine.Project().config.Settings.MCP.FirstWait)
+	limit := firstWait(m.shared.project().config.Settings.MCP.FirstWait)
 	if limit <= 0 { // what is called is waited for all the same
 		limit = defaultFirstWait
 	}
@@ -479,12 +479,12 @@ func (m *Servers) setHost(servers []mcp.Server) {
 		}
 		var reported []string
 		var mu sync.Mutex
-		client = m.engine.newClient(m.engine.Project(), own, func() {
+		client = m.shared.newClient(m.shared.project(), own, func() {
 			mu.Lock()
 			reports := serverReports(client, &reported)
 			mu.Unlock()
 			for _, x := range reports {
-				m.engine.addNotice(x)
+				m.shared.notices.add(x)
 			}
 			m.changed()
 		})

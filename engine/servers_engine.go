@@ -27,20 +27,37 @@ import (
 	"github.com/knack-agent/knack/run/mcp"
 )
 
+// directoryServers are the MCP servers of the settings and of the project, which the sessions of an Engine share. Its
+// methods may be called at any time and from any goroutine.
+type directoryServers struct {
+	project func() *Project
+	library *knack.Library // gets the servers' skills
+	notices *notices
+	changed func() // called when the state of a server has changed
+
+	mu         sync.Mutex  // locked before Engine.mu
+	current    *mcp.Client // nil: not needed yet
+	madeFor    *Project    // the Project that current was made for
+	configured []mcp.Server
+	sources    []serverSource // the servers' skills in the library
+	reported   []string       // servers whose failure was reported
+	closing    bool
+}
+
 // newClient makes the client for servers. It does not start them.
-func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mcp.Client {
+func (d *directoryServers) newClient(p *Project, servers []mcp.Server, changed func()) *mcp.Client {
 	env := p.options.Env
 	startTime := time.Duration(p.config.Settings.MCP.StartTime * float64(time.Second))
 	if ms, err := strconv.Atoi(env.Get("MCP_TIMEOUT")); err == nil && ms > 0 {
 		startTime = time.Duration(ms) * time.Millisecond
 	}
 	o := mcp.Options{
-		Version: p.Version(), Run: e.runServer, Unwritable: e.unwritable, Check: checkProgram, Getenv: env.Get,
+		Version: p.Version(), Run: d.run, Unwritable: d.unwritable, Check: checkProgram, Getenv: env.Get,
 		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed,
 		Debug:        p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,
 		Proxied: func(server, _ string, proxy *url.URL) {
-			e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " + server +
+			d.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " + server +
 				" is reached through the proxy " + proxy.Host + ", so the addresses of names are not checked"})
 		},
 	}
@@ -51,35 +68,35 @@ func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mc
 }
 
 // client returns the client for the servers of the settings and of the project. It does not start them.
-func (e *Engine) client() (client *mcp.Client) {
+func (d *directoryServers) client() (client *mcp.Client) {
 	remembered := false // a new client has skills of servers that were connected before
 	defer func() {
 		if remembered {
-			e.serversChanged(client)
+			d.refresh(client)
 		}
 	}()
-	e.serversMu.Lock()
-	defer e.serversMu.Unlock()
-	p := e.Project()
-	if e.closing && e.servers != nil {
-		return e.servers
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.project()
+	if d.closing && d.current != nil {
+		return d.current
 	}
-	if e.servers != nil && e.serversProject == p {
-		return e.servers
+	if d.current != nil && d.madeFor == p {
+		return d.current
 	}
 	servers, problems := p.Servers()
 	for _, x := range problems {
 		if !needsTrust(x) { // Project.Problems reports inert ones
-			e.addNotice(x)
+			d.notices.add(x)
 		}
 	}
-	if e.servers != nil && reflect.DeepEqual(servers, e.configuredServers) {
-		e.serversProject = p
-		return e.servers
+	if d.current != nil && reflect.DeepEqual(servers, d.configured) {
+		d.madeFor = p
+		return d.current
 	}
-	old := e.servers
-	client = e.newClient(p, servers, func() { e.serversChanged(client) })
-	e.servers, e.configuredServers, e.serversProject, e.serverSources, e.reportedFailures = client, servers, p, nil, nil
+	old := d.current
+	client = d.newClient(p, servers, func() { d.refresh(client) })
+	d.current, d.configured, d.madeFor, d.sources, d.reported = client, servers, p, nil, nil
 	if old != nil {
 		go old.Close()
 	}
@@ -93,42 +110,40 @@ type serverSource struct {
 	list   int // see mcp.Client.SkillLists
 }
 
-// serversChanged updates the catalogue with the skills that the client's servers list now, reports
+// refresh updates the catalogue with the skills that the client's servers list now, reports
 // failed servers, and notifies the callers of Watch. Any goroutine may call it.
-func (e *Engine) serversChanged(client *mcp.Client) {
-	e.serversMu.Lock()
-	if e.servers != client { // another one has replaced it
-		e.serversMu.Unlock()
+func (d *directoryServers) refresh(client *mcp.Client) {
+	d.mu.Lock()
+	if d.current != client { // another one has replaced it
+		d.mu.Unlock()
 		return
 	}
 	var added, changed []knack.Source
-	if !e.closing {
+	if !d.closing {
 		lists := client.SkillLists()
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
 			src := client.Skills(name)
-			i := slices.IndexFunc(e.serverSources, func(x serverSource) bool { return x.source == src })
+			i := slices.IndexFunc(d.sources, func(x serverSource) bool { return x.source == src })
 			switch {
 			case i < 0:
-				e.serverSources, added = append(e.serverSources, serverSource{src, lists[name]}), append(added, src)
-			case e.serverSources[i].list != lists[name]:
-				e.serverSources[i].list, changed = lists[name], append(changed, src)
+				d.sources, added = append(d.sources, serverSource{src, lists[name]}), append(added, src)
+			case d.sources[i].list != lists[name]:
+				d.sources[i].list, changed = lists[name], append(changed, src)
 			}
 		}
 	}
-	reports := serverReports(client, &e.reportedFailures)
-	e.serversMu.Unlock()
+	reports := serverReports(client, &d.reported)
+	d.mu.Unlock()
 	if len(added) > 0 {
-		e.library.Add(context.Background(), added...)
+		d.library.Add(context.Background(), added...)
 	}
 	if len(changed) > 0 {
-		e.library.Refresh(context.Background(), changed...)
+		d.library.Refresh(context.Background(), changed...)
 	}
 	for _, x := range reports {
-		e.addNotice(x)
+		d.notices.add(x)
 	}
-	for _, s := range e.open() {
-		s.changed()
-	}
+	d.changed()
 }
 
 // serverReports returns problems of servers that failed and of servers that leave something out. known
@@ -162,37 +177,26 @@ func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
 	return all
 }
 
-// reloadServers switches to the servers of a reloaded project. Servers whose definition has not
+// reload switches to the servers of a reloaded project. Servers whose definition has not
 // changed stay connected.
-func (e *Engine) reloadServers() {
-	e.serversMu.Lock()
-	running := e.servers != nil
-	e.serverSources = nil // their sources were replaced together with the others
-	e.serversMu.Unlock()
+func (d *directoryServers) reload() {
+	d.mu.Lock()
+	running := d.current != nil
+	d.sources = nil // their sources were replaced together with the others
+	d.mu.Unlock()
 	if running {
-		client := e.client()
+		client := d.client()
 		client.Start()
-		e.serversChanged(client)
+		d.refresh(client)
 	}
 }
 
-// open returns the open sessions.
-func (e *Engine) open() []*Session {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var all []*Session
-	for s := range e.sessions {
-		all = append(all, s)
-	}
-	return all
-}
-
-// closeServers stops the servers.
-func (e *Engine) closeServers() error {
-	e.serversMu.Lock()
-	client := e.servers
-	e.closing = true
-	e.serversMu.Unlock()
+// close stops the servers.
+func (d *directoryServers) close() error {
+	d.mu.Lock()
+	client := d.current
+	d.closing = true
+	d.mu.Unlock()
 	if client == nil {
 		return nil
 	}
@@ -218,10 +222,10 @@ func checkProgram(s mcp.Server) error {
 	return fmt.Errorf("cannot run %s: %w", s.Command, err)
 }
 
-// runServer runs the program of a server on this machine, in its own sandbox. A user's server may use
+// run runs the program of a server on this machine, in its own sandbox. A user's server may use
 // the network; a project's may use what was approved.
-func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Command) (workspace.Exit, error) {
-	p := e.Project()
+func (d *directoryServers) run(ctx context.Context, s mcp.Server, c workspace.Command) (workspace.Exit, error) {
+	p := d.project()
 	if s.Origin == permission.Plugin {
 		name, _, _ := strings.Cut(strings.TrimPrefix(s.Name, "plugin:"), ":")
 		if err := p.plugins.verify(name, ""); err != nil {
@@ -286,10 +290,10 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	box := sandbox.New(policy, mode)
 	defer box.Close()
 	if mode != sandbox.Off {
-		e.reportSandbox(box.Report())
+		d.notices.sandbox(box.Report())
 	}
 	if !policy.Network && box.Report().Level == sandbox.None {
-		e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
+		d.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
 			Message: "MCP server " + s.Name + ": its program can reach the whole network, because there is no sandbox",
 			Hint:    "knack doctor"})
 	}
@@ -301,7 +305,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 			release = endWithProgram(cmd)            // the sandbox does this, too
 		}
 		release, err := box.Confine(cmd, c)
-		return e.reportRestored(release, s.DefinedIn), err
+		return d.notices.restored(release, s.DefinedIn), err
 	}
 	exit, err := local.Run(ctx, c)
 	if s.Network != "" && s.Network != "all" { // rules and settings do not change what was approved with the server
@@ -342,6 +346,3 @@ func (t serverTokens) Remove(key string) error {
 	}
 	return keys.Remove(key)
 }
-
-// MCP returns the client for the directory's MCP servers, which start after the first request.
-func (e *Engine) MCP() *mcp.Client { return e.client() }

@@ -26,10 +26,10 @@ func TestPartialSandbox(t *testing.T) {
 	r := sandbox.Report{Level: sandbox.Partial, Missing: []string{"no namespaces"}, Open: []string{"all network is off"}}
 	var reports sync.WaitGroup
 	for range 20 {
-		reports.Go(func() { e.reportSandbox(r) })
+		reports.Go(func() { e.notices.sandbox(r) })
 	}
 	reports.Wait()
-	e.reportSandbox(sandbox.Report{Level: sandbox.Complete})
+	e.notices.sandbox(sandbox.Report{Level: sandbox.Complete})
 	if n := e.Notices(); len(n) != 1 || n[0].Message != "the sandbox is partial (no namespaces): all network is off" {
 		t.Errorf("%v", n)
 	}

@@ -162,7 +162,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	s.background.Changed = s.changed
 	s.place.home = home
-	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
+	s.servers = &Servers{shared: &e.servers, changed: s.changed, elicit: s.elicit,
 		chosen: func(set tool.Set) tool.Set {
 			return slices.DeleteFunc(chosenTools(e.Project(), o.Tools, s.files, set), e.Project().withholds)
 		}}
@@ -483,7 +483,7 @@ func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 	name := p.config.Settings.Model
 	m, err := models.Default(ctx, name)
 	if err != nil && name != "" && name == p.foreign.model { // another program's choice is never an error
-		s.engine.addNoticeOnce(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn,
+		s.engine.notices.addOnce(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn,
 			Message: fmt.Sprintf("the model %q of another program's settings is passed over: %v", name, err)})
 		m, err = models.Default(ctx, "")
 	}
@@ -645,7 +645,7 @@ func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 	if o.Latest {
 		all, err := store.List()
 		if err != nil { // the last session may be damaged
-			e.addNotice(knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn, Message: err.Error(),
+			e.notices.add(knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn, Message: err.Error(),
 				Hint: "leave out -c to start one"})
 		}
 		all = slices.DeleteFunc(all, session.Summary.Empty)

@@ -48,7 +48,7 @@ func (s *Session) Now() *Turn {
 			localWorkspace: local,
 			hostHooks:      t.host.Hooks, runner: s.hooks}
 	}
-	t.remote = remoteSkills{trust: p.trust, describe: t.describeSkill, warn: s.engine.addNotice,
+	t.remote = remoteSkills{trust: p.trust, describe: t.describeSkill, warn: s.engine.notices.add,
 		ask: func(ctx context.Context, q Question) (Answer, error) {
 			if !asksAboutSkills(s.Mode()) {
 				return Answer{}, ErrCannot
@@ -101,7 +101,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		Tools:        t.tools(),
 		Rules:        s.matchingRules,
 		Notice:       t.notice,
-		LeftOut:      leftOut(s.engine.addNoticeOnce),
+		LeftOut:      leftOut(s.engine.notices.addOnce),
 		DynamicTools: s.servers.tools, MoreTools: s.servers.incomplete, Aliases: t.host.Aliases,
 		Missing: func(name string) func(context.Context) string { return missingTool(s.servers, name) },
 		Skills: agent.Skills{

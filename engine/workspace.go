@@ -125,7 +125,7 @@ func (e *Engine) addSandbox(local *workspace.Local, p *Project) (err error) {
 	e.git, e.box, err = e.confine(local, p)
 	if e.box != nil {
 		for _, left := range e.box.Leftovers() {
-			e.notices = append(e.notices, knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: left})
+			e.notices.keep(knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: left}, false)
 		}
 	}
 	return err
@@ -147,34 +147,13 @@ func (e *Engine) confine(local *workspace.Local, p *Project) (*permission.Git, *
 	var once sync.Once
 	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 		once.Do(func() { // at the first command, because it takes some milliseconds
-			e.reportSandbox(box.Report())
+			e.notices.sandbox(box.Report())
 		})
 		box.Protect(git.Named(context.Background())) // the configuration may have changed since the last command
 		release, err := box.Confine(cmd, c)
-		return e.reportRestored(release, ""), err
+		return e.notices.restored(release, ""), err
 	}
 	return git, box, nil
-}
-
-// reportRestored returns a func that calls release and then reports to the user what the sandbox renamed. The user may
-// have created it while the command or server was running. path is the file that defines the server, "" for a command.
-func (e *Engine) reportRestored(release func(*workspace.Exit), path string) func(*workspace.Exit) {
-	if release == nil {
-		return nil
-	}
-	return func(exit *workspace.Exit) {
-		release(exit)
-		for _, what := range exit.Restored {
-			e.addNotice(knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Path: path, Message: what})
-		}
-	}
-}
-
-// reportSandbox reports a sandbox that is not complete, once for commands and MCP servers together.
-func (e *Engine) reportSandbox(r sandbox.Report) {
-	if notice := r.Notice(); notice != "" {
-		e.addNoticeOnce(knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: notice})
-	}
 }
 
 // SandboxPolicy returns what commands in a directory may access according to the settings.
@@ -221,39 +200,6 @@ func defaultPolicy(dir string, env Env) (sandbox.Policy, error) {
 	policy.Secrets = append(policy.Secrets, process.Secrets...)
 	policy.Own = append(policy.Own, process.Own...)
 	return policy, err
-}
-
-// addNotice reports a problem found while sessions run. Any goroutine may call it.
-func (e *Engine) addNotice(p knack.Problem) { e.record(p, false) }
-
-// addNoticeOnce reports a problem unless it has been reported before.
-func (e *Engine) addNoticeOnce(p knack.Problem) { e.record(p, true) }
-
-func (e *Engine) record(p knack.Problem, once bool) {
-	e.mu.Lock()
-	if once && slices.ContainsFunc(e.notices, func(x knack.Problem) bool {
-		return x.Code == p.Code && x.Path == p.Path && x.Message == p.Message
-	}) {
-		e.mu.Unlock()
-		return
-	}
-	e.notices = append(e.notices, p)
-	var open []*Session
-	for s := range e.sessions {
-		open = append(open, s)
-	}
-	e.mu.Unlock()
-	for _, s := range open {
-		s.changed()
-	}
-}
-
-// Notices returns the problems found since the Engine was opened, such as a sandbox that this machine
-// does not support. None is ever removed.
-func (e *Engine) Notices() []knack.Problem {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return slices.Clone(e.notices)
 }
 
 // AddDir lets tools use a directory as they use the working directory, from the next turn on until the Engine is

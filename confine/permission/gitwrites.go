@@ -36,7 +36,7 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 		words = append(words, v)
 	}
 	for k, dir := range dirs {
-		for i := 1; i < c.Subcommand-1; i++ {
+		for i := 1; i < c.Subcommand-1 && !reads; i++ { // where it reads, dirs are those of -C
 			if words[i] == "-C" {
 				n := p.name(words[i+1], dir)
 				dir = n.target()

@@ -2,6 +2,8 @@ package permission
 
 import (
 	"strings"
+
+	"github.com/knack-agent/knack/confine/permission/internal/bash"
 )
 
 // A judge collects the verdicts of one decision.
@@ -10,6 +12,7 @@ type judge struct {
 	mode      Mode
 	paths     *PathContext
 	request   Subject // the command line
+	line      *bash.CommandLine
 	out       []Judged
 	suggested []string
 	// entriesLeft is the number of directory entries that may still be read.

@@ -27,6 +27,7 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 		needsApproval = true
 	}
 	dirs, known := j.dirs(s, c.At)
+	c, dirs = j.entered(c, dirs, known)
 	moved := !known || len(dirs) > 1
 	c = j.withRefs(c, dirs)
 	dangers := j.dangers(c, dirs)
@@ -196,8 +197,7 @@ func (j *judge) whyNotReadOnly(c *bash.SimpleCommand, dirs []string, known, move
 // the working directory, reached through no link, with nothing on the way that begins another repository, and on a line
 // that writes nothing which could begin one.
 func (j *judge) keepsRepository(dirs []string) bool {
-	line, err := bash.Parse(j.request.Text, j.request.Extra)
-	if err != nil || j.paths.Resolve != nil || !onlyReads(line) || wanders(line) {
+	if j.paths.Resolve != nil || !onlyReads(j.line) || wanders(j.line) {
 		return false
 	}
 	top, err := Resolve(filepath.FromSlash(j.paths.Dir))
@@ -205,11 +205,14 @@ func (j *judge) keepsRepository(dirs []string) bool {
 		return false
 	}
 	for _, dir := range dirs {
+		below, ok := strings.CutPrefix(dir, strings.TrimSuffix(j.paths.Dir, "/"))
+		if !ok {
+			return false // what is not here may be in the session's own /tmp
+		}
 		if _, err := os.Lstat(filepath.FromSlash(dir)); errors.Is(err, fs.ErrNotExist) {
 			continue // cd fails, and the directory stays what it was
 		}
-		below, ok := strings.CutPrefix(dir, strings.TrimSuffix(j.paths.Dir, "/"))
-		if to, err := Resolve(filepath.FromSlash(dir)); !ok || err != nil || to != filepath.Join(top, below) {
+		if to, err := Resolve(filepath.FromSlash(dir)); err != nil || to != filepath.Join(top, below) {
 			return false
 		}
 		for at := dir; at != j.paths.Dir; at = path.Dir(at) {
@@ -223,17 +226,40 @@ func (j *judge) keepsRepository(dirs []string) bool {
 	return true
 }
 
+// entered returns a git command with the directories to which its option -C leads, if it reads there, in the same
+// repository: then it is the command without the option.
+func (j *judge) entered(c *bash.SimpleCommand, dirs []string, known bool) (*bash.SimpleCommand, []string) {
+	if len(c.Enters) == 0 || !known {
+		return c, dirs
+	}
+	to := slices.Clone(dirs)
+	for _, w := range c.Enters {
+		v, _ := w.Value()
+		for i := range to {
+			to[i] = j.paths.name(v, to[i]).paths[0]
+		}
+	}
+	if !j.keepsRepository(dirs) || !j.keepsRepository(to) {
+		return c, dirs
+	}
+	reads := *c
+	reads.Effect, reads.Reason, reads.Danger = bash.Reads, "", nil
+	return &reads, to
+}
+
 // wanders reports whether a line writes to a file by a redirection, or changes the directory to one above another,
 // which may be elsewhere if that one is a link.
 func wanders(line *bash.CommandLine) bool {
 	up := func(to bash.Chdir) bool {
 		return to.Word == nil || slices.ContainsFunc(to.Word.Values, func(v string) bool { return strings.Contains(v, "..") })
 	}
+	climbs := func(w *bash.Word) bool { return up(bash.Chdir{Word: w}) }
 	return slices.ContainsFunc(line.Items, func(item any) bool {
 		r, ok := item.(*bash.Redirect)
 		return ok && r.Write && !r.Target.Is("/dev/null")
 	}) || slices.ContainsFunc(line.Moves, up) || slices.ContainsFunc(line.Commands, func(c *bash.SimpleCommand) bool {
-		return slices.ContainsFunc(c.Inner, func(in bash.Inner) bool { return wanders(in.Script) })
+		return slices.ContainsFunc(c.Enters, climbs) ||
+			slices.ContainsFunc(c.Inner, func(in bash.Inner) bool { return wanders(in.Script) })
 	})
 }
 

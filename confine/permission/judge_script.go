@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"path/filepath"
 	"strings"
 
 	"github.com/knack-agent/knack/confine/permission/internal/bash"
@@ -25,6 +26,9 @@ func (j *judge) bash(s Subject) {
 		j.noRuleCanAllow(s, err.Error())
 		return
 	}
+	if j.line = script; strings.Contains(s.Text, "--show-toplevel") {
+		script = j.atTop(s)
+	}
 	j.hasDots = strings.Contains(s.Text, "shopt") || strings.Contains(s.Text, "GLOBIGNORE")
 	if len(script.Items) == 0 {
 		j.add(Judged{Subject: Subject{Kind: KindBash, Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: reasonNothing},
@@ -33,6 +37,28 @@ func (j *judge) bash(s Subject) {
 	}
 	j.closeFiles(s)
 	j.script(script, cover{})
+}
+
+// atTop analyses a line again that asks git for the top of the repository, if that is the working directory, and the
+// line goes nowhere else where git would print another one.
+func (j *judge) atTop(s Subject) *bash.CommandLine {
+	unknown := j.line
+	if j.paths.Git == nil || j.paths.Resolve != nil || !j.paths.GitEnv {
+		return unknown
+	}
+	top, err := j.paths.Git.run(j.paths.ctx, filepath.FromSlash(j.paths.Dir), 1<<16, "rev-parse", "--show-toplevel")
+	if err != nil || strings.TrimSuffix(string(top), "\n") != j.paths.Dir {
+		return unknown
+	}
+	line, err := bash.ParseIn(j.paths.Dir, s.Text, s.Extra)
+	if err != nil {
+		return unknown
+	}
+	j.line = line
+	if dirs, known := j.dirs(line, len(line.Moves)); !known || len(dirs) > 1 && !j.keepsRepository(dirs) {
+		j.line = unknown
+	}
+	return j.line
 }
 
 // mayMention reports whether text contains the program name that begins pat, the pattern of a deny

@@ -41,7 +41,7 @@ func onlyReads(line *CommandLine) bool {
 		}
 	}
 	for _, c := range line.Commands {
-		if c.Effect != bash.Reads && (c.Effect != bash.Wraps || c.Opaque != "" || len(c.Inner) == 0) {
+		if c.Effect != bash.Reads && len(c.Enters) == 0 && (c.Effect != bash.Wraps || c.Opaque != "" || len(c.Inner) == 0) {
 			return false
 		}
 		for _, in := range c.Inner {

@@ -35,6 +35,7 @@ type Cache struct {
 var toolCaches = []struct{ variable, under, otherwise, private, program string }{
 	{"GOCACHE", "", "~/.cache/go-build", "", "go"},
 	{"GOMODCACHE", "", "~/go/pkg/mod", "", "go"},
+	{"GOPATH", "pkg/sumdb", "~/go", "", "go"}, // without its last tree of checksums go gets no new module
 	{"npm_config_cache", "", "~/.npm", "", "npm"},
 	{"YARN_CACHE_FOLDER", "", "~/.cache/yarn", "", "yarn"},
 	{"PNPM_HOME", "store", "~/.local/share/pnpm", "", "pnpm"},
@@ -68,7 +69,7 @@ var browserCaches = []string{"~/.cache/ms-playwright", "~/.cache/ms-playwright-m
 // findCaches finds the caches of the installed language tools.
 func findCaches(home string, getenv func(string) string) (found []Cache) {
 	for _, t := range toolCaches {
-		base := getenv(t.variable)
+		base, _, _ := strings.Cut(getenv(t.variable), string(filepath.ListSeparator))
 		named := filepath.IsAbs(base)
 		if !named {
 			base = otherwise(t.otherwise, home, getenv)

@@ -268,8 +268,8 @@ func TestHomeStaysAsItIs(t *testing.T) {
 		t.Errorf("%s: before\n%s\nafter\n%s", out, before, b.dirs(b.home))
 	}
 	line := `for d in "$GOCACHE" "$GOMODCACHE" "$npm_config_cache" "$CARGO_HOME/registry" "$PIP_CACHE_DIR" ` +
-		`"$BUN_INSTALL_CACHE_DIR"; do mkdir -p "$d/x" && echo kept >> "$d/x/y" && cat "$d/x/y"; done`
-	if out, exit := b.run(line); out != strings.Repeat("kept\n", 6) || b.dirs(b.home) != before {
+		`"$BUN_INSTALL_CACHE_DIR" "$GOPATH/pkg/sumdb"; do mkdir -p "$d/x" && echo kept >> "$d/x/y" && cat "$d/x/y"; done`
+	if out, exit := b.run(line); out != strings.Repeat("kept\n", 7) || b.dirs(b.home) != before {
 		t.Errorf("private caches: %s %+v", out, exit)
 	}
 	// With a directory for caches, the next command finds what the last one stored.
@@ -277,7 +277,7 @@ func TestHomeStaysAsItIs(t *testing.T) {
 	p.Layers = filepath.Join(b.home, ".local/state/knack/layers/p")
 	b.local.Confine = newBox(t, p).Confine
 	b.run(line)
-	if out, exit := b.run(line); out != strings.Repeat("kept\n", 12) {
+	if out, exit := b.run(line); out != strings.Repeat("kept\n", 14) {
 		t.Errorf("kept caches: %s %+v", out, exit)
 	}
 	// Of cargo's directory, nothing else can be written.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -51,6 +52,8 @@ type sandboxCheckup struct {
 	Report sandbox.Report `json:"report"`
 	// Caches are those of language tools, and what commands stored in them.
 	Caches sandbox.CacheReport `json:"caches"`
+	// Hosts are what opens hosts to commands without a question: rules, and names from settings.
+	Hosts []string `json:"hosts,omitempty"`
 }
 
 // A Terminal is what is known of the terminal.
@@ -101,6 +104,11 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 		box := sandbox.New(policy, mode)
 		defer box.Close()
 		x.Sandbox.Report, x.Sandbox.Caches = box.Report(), box.CacheReport()
+		kept, err := p.TrustReport(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		x.Sandbox.Hosts = OpenHosts(policy.Hosts, p.Rules().Allow, kept.Rules)
 	}
 	for _, s := range cat.Candidates() {
 		x.Skills[string(s.State)]++
@@ -120,6 +128,26 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 		x.Off = append(x.Off, offItem{"inline commands of skills", "skills.disableShell is set"})
 	}
 	return x, nil
+}
+
+// OpenHosts returns what opens hosts to commands without a question: hosts that settings name, and those of the allow
+// rules and of the kept rules, as a [engine.TrustReport] has them, that are about hosts. Other rules may still deny.
+func OpenHosts(named []string, allow []permission.Rule, kept []string) []string {
+	open := slices.Clone(named)
+	add := func(rule string) {
+		if strings.HasPrefix(rule, "Network") || strings.HasPrefix(rule, "WebFetch(domain:") {
+			open = append(open, rule)
+		}
+	}
+	for _, r := range allow {
+		if r.Origin != permission.Project { // which opens none
+			add(r.String())
+		}
+	}
+	for _, rule := range kept {
+		add(rule)
+	}
+	return open
 }
 
 func firstServer(all []models.Usable) string {
@@ -153,6 +181,8 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		line("sandbox", "%s", strings.TrimPrefix(cmp.Or(x.Sandbox.Report.Notice(),
 			"complete, by "+x.Sandbox.Report.Backend),
 			"the sandbox is "))
+		line("network", "commands ask before they connect to a host; open without a question: %s",
+			plain.Line(strings.Join(append([]string{"their own loopback"}, x.Sandbox.Hosts...), ", ")))
 		for i, text := range CacheLines(x.Sandbox.Caches) {
 			line([]string{"caches", ""}[min(i, 1)], "%s", plain.Line(text))
 		}

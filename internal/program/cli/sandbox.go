@@ -60,7 +60,12 @@ func sandboxExplainCommand() *cobra.Command {
 					Protected []permission.ProtectedPath `json:"protected"`
 				}{mode, report, policy, caches, permission.ProtectedPaths()})
 			}
-			explainSandbox(c.OutOrStdout(), mode, report, policy, e.Project().Rules().Allow)
+			kept, err := e.Project().TrustReport(c.Context())
+			if err != nil {
+				return err
+			}
+			hosts := command.OpenHosts(policy.Hosts, e.Project().Rules().Allow, kept.Rules)
+			explainSandbox(c.OutOrStdout(), mode, report, policy, hosts)
 			for i, text := range command.CacheLines(caches) {
 				fmt.Fprintf(c.OutOrStdout(), "%-9s %s\n", []string{"caches:", ""}[min(i, 1)], plain.Line(text))
 			}
@@ -91,7 +96,7 @@ func protectedLines(names []string) (lines []string) {
 	return lines
 }
 
-func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.Policy, allow []permission.Rule) {
+func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.Policy, hosts []string) {
 	fmt.Fprintf(w, "mode:     %s\n", mode)
 	fmt.Fprintf(w, "level:    %s", r.Level)
 	if r.Backend != "" {
@@ -129,12 +134,6 @@ func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.
 		}
 	}
 	list("hides:", append(secrets, ".env, .netrc and other files for keys in the working directory; unix sockets that the command did not bind itself"))
-	hosts := slices.Clone(p.Hosts)
-	for _, r := range allow {
-		if text := r.String(); r.Tool == "Network" || strings.HasPrefix(text, "WebFetch(domain:") {
-			hosts = append(hosts, text)
-		}
-	}
 	hosts = append(hosts, "others: you are asked when a command connects (a command's own loopback works)")
 	for _, preset := range permission.NetworkPresets() {
 		hosts = append(hosts, "Network("+preset.Name+") is "+strings.Join(preset.Hosts, ", "))

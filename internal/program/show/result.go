@@ -40,9 +40,9 @@ func ResultOf(r *session.Result, heading styled.Line, width int, how string) Res
 		text = ""
 	}
 	switch {
-	case r.IsError:
+	case r.IsError || output.Status != "" && r.People != "": // or a command that ended well, of which something was refused
 		out.Mark = styled.Bad
-		if r.People == tool.Aborted {
+		if r.People == tool.Aborted || !r.IsError {
 			out.Mark = styled.Warn
 		}
 		why := r.People

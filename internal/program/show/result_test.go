@@ -24,6 +24,8 @@ func TestResultOf(t *testing.T) {
 			"", true, "edit a.go  failed: the text to replace is not in a.go"},
 		{"bash", "one\n\nCommand exited with code 2", "exit code 2", `{"status":"Command exited with code 2"}`, true,
 			"edit a.go  exit code 2|  one"},
+		{"bash", "one\n\nThe sandbox refused: x", "The sandbox refused: x", `{"status":"The sandbox refused: x"}`, false,
+			"edit a.go  The sandbox refused: x|  one"},
 		{"bash", "The user declined this call of bash: no", "refused: you declined: no", "", true,
 			"edit a.go  refused: you declined: no"},
 		{"mcp", long, "", "", false, "edit a.go|  row|  row|  … 15 more lines (key)|  row|  row|  row"},

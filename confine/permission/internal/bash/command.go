@@ -89,6 +89,10 @@ func (a *analysis) changeDir(c *SimpleCommand, base string, loose bool) {
 		target = w
 		break
 	}
+	if base == "popd" && len(c.Words) == 1 && !loose {
+		c.Effect = Reads // it leads to a directory in which the line already was
+		return
+	}
 	to := Chdir{Word: target, Loose: loose}
 	if base == "popd" || target == nil || target.Is("-") || target.Values == nil || target.Glob ||
 		strings.HasPrefix(target.Prefix, "-") || a.vars["CDPATH"] != nil {
@@ -106,7 +110,7 @@ func (a *analysis) changeDir(c *SimpleCommand, base string, loose bool) {
 	if loose {
 		a.script.Loose = true
 	}
-	if base == "cd" && !to.Any {
+	if (base == "cd" || base == "pushd" && len(c.Words) == 2) && !to.Any {
 		c.Effect = Reads
 		c.Files = append(c.Files, File{Word: target})
 	} else if base == "cd" && target == nil {

@@ -27,9 +27,13 @@ func (a *analysis) git(c *SimpleCommand) {
 	gitOptions(c, sub, i)
 	a.gitSubcommand(c, sub, i)
 	c.GitReads = gitReads(sub, c.Words[i+1:])
-	if len(c.Danger) == 0 && c.GitReads {
-		c.Effect = Reads
+	if c.GitReads && len(c.Danger) == 2*len(c.Enters) {
 		gitFiles(c, sub, c.Words[i+1:])
+	} else {
+		c.Enters = nil
+	}
+	if c.GitReads && len(c.Danger) == 0 {
+		c.Effect = Reads
 	}
 	if len(c.Danger) > 0 {
 		c.Effect, c.Reason = Runs, c.Danger[0].Reason
@@ -66,6 +70,9 @@ func gitGlobals(c *SimpleCommand) (i int, done bool) {
 			if v != "--exec-path" {
 				if i++; i < len(c.Words) {
 					c.danger(i, "git "+v)
+					if v == "-C" && plainDir(&c.Words[i]) {
+						c.Enters = append(c.Enters, &c.Words[i])
+					}
 				}
 			}
 		default:
@@ -73,6 +80,13 @@ func gitGlobals(c *SimpleCommand) (i int, done bool) {
 		}
 	}
 	return i, false
+}
+
+// plainDir reports whether a word is the name of one directory, the same for git as for cd. Git reads there as it does
+// after cd: without a question only where the judge sees that it finds the same repository.
+func plainDir(w *Word) bool {
+	v, ok := w.Value()
+	return ok && v != "" && !w.Many && !strings.HasPrefix(v, "-") && !strings.HasPrefix(v, "~")
 }
 
 // gitPrograms describes subcommands like programs: with which options they run a program, and what they write.

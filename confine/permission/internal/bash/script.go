@@ -38,15 +38,16 @@ type SimpleCommand struct {
 	Written []string  // the same as written, with harmless ones; nil: there are none of these
 	At      int       // number of the command line's Moves before it
 
-	Ends       bool   // a reading command that ends even if a file has no end
-	Function   bool   // it calls a function defined in the same command line, whose body is judged
-	Git        bool   // a git command, which uses the repository's configuration
-	AsksGit    bool   // it runs git, which only reads
-	Subcommand int    // of a git command: index of the subcommand in Words
-	GitReads   bool   // a git command whose subcommand only reads, whatever comes before it
-	RunsScript bool   // a shell that runs a script given by its path
-	Absolute   bool   // this path is absolute
-	SelectedBy string // names, separated by spaces, of files here or above that change which program its name runs
+	Ends       bool    // a reading command that ends even if a file has no end
+	Function   bool    // it calls a function defined in the same command line, whose body is judged
+	Git        bool    // a git command, which uses the repository's configuration
+	AsksGit    bool    // it runs git, which only reads
+	Subcommand int     // of a git command: index of the subcommand in Words
+	Enters     []*Word // of a git command that would only read without them: the directories of -C, in order
+	GitReads   bool    // a git command whose subcommand only reads, whatever comes before it
+	RunsScript bool    // a shell that runs a script given by its path
+	Absolute   bool    // this path is absolute
+	SelectedBy string  // names, separated by spaces, of files here or above that change which program its name runs
 
 	stdin       string // content of a quoted here-document that it reads
 	hasDoc      bool

@@ -31,6 +31,7 @@ type variable struct {
 // analysis is the state while parsing one text.
 type analysis struct {
 	src      string
+	top      string // what git rev-parse --show-toplevel prints; "": not known
 	script   *CommandLine
 	entries  []entry
 	vars     map[string]*variable
@@ -72,14 +73,20 @@ var (
 // Parse parses a bash command line. It fails if text is longer than maxLength + spare characters,
 // contains control or hidden characters or is not valid bash.
 func Parse(text string, spare int) (*CommandLine, error) {
+	return ParseIn("", text, spare)
+}
+
+// ParseIn is Parse where "git rev-parse --show-toplevel" prints top; "" if that is not known. It does so only where no
+// command of the line goes to another repository, which is for the caller to see from its Moves.
+func ParseIn(top, text string, spare int) (*CommandLine, error) {
 	if len(text) > maxLength+spare && utf8.RuneCountInString(text) > maxLength+spare {
 		return nil, errLong
 	}
 	n := 0
-	return parse(text, 0, &n)
+	return parse(top, text, 0, &n)
 }
 
-func parse(text string, depth int, count *int) (*CommandLine, error) {
+func parse(top, text string, depth int, count *int) (*CommandLine, error) {
 	for i := 0; i < len(text); i++ {
 		if c := text[i]; c < ' ' && c != '\n' && c != '\t' || c == 0x7f {
 			return nil, ErrHidden
@@ -112,7 +119,7 @@ func parse(text string, depth int, count *int) (*CommandLine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("not understood as bash: %w", err)
 	}
-	a := &analysis{src: text, script: &CommandLine{}, depth: depth, count: count}
+	a := &analysis{src: text, top: top, script: &CommandLine{}, depth: depth, count: count}
 	a.stmts(f.Stmts)
 	for _, d := range a.declared {
 		if a.arrays[d.name] {
@@ -1131,7 +1138,7 @@ func (a *analysis) code(text string) *CommandLine {
 		s.Unclear, s.Items = []Unclear{u}, []any{u}
 		return s
 	}
-	s, err := parse(text, a.depth+1, a.count)
+	s, err := parse("", text, a.depth+1, a.count)
 	if err != nil {
 		u := Unclear{shorten(text), err.Error(), true}
 		return &CommandLine{Unclear: []Unclear{u}, Items: []any{u}}

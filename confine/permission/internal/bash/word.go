@@ -3,6 +3,7 @@ package bash
 import (
 	"iter"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -236,6 +237,11 @@ func (b *wordBuilder) part(p syntax.WordPart, first, quoted bool) {
 			b.add(v)
 			return
 		}
+		if b.a.top != "" && printsTop(p) && !b.a.anyFunc && (quoted || PlainWord(b.a.top)) {
+			b.Dynamic, b.static = true, false
+			b.add(b.a.top)
+			return
+		}
 		if ok, tag := printsRef(p); ok && !b.a.anyFunc {
 			b.Ref, b.Tag, b.Dynamic, b.static = true, b.Tag || tag && !b.seen, true, false
 			b.Dash = b.Dash || tag && !b.seen
@@ -397,33 +403,17 @@ func hereText(c *syntax.CmdSubst) (string, bool) {
 	return strings.TrimRight(v, "\n"), true
 }
 
+// printsTop reports whether a substitution prints the top of the repository, and nothing else.
+func printsTop(c *syntax.CmdSubst) bool {
+	words, ok := substituted(c)
+	return ok && slices.Equal(words, []string{"git", "rev-parse", "--show-toplevel"})
+}
+
 // printsRef reports whether a substitution prints exactly one commit name, which the shell does not
 // split, and whether this may be the name of a tag.
 func printsRef(c *syntax.CmdSubst) (ok, tag bool) {
-	if len(c.Stmts) != 1 || c.TempFile || c.ReplyVar {
-		return false, false
-	}
-	st := c.Stmts[0]
-	call, ok := st.Cmd.(*syntax.CallExpr)
-	if !ok || st.Negated || st.Background || st.Coprocess || len(call.Assigns) > 0 || len(call.Args) < 2 {
-		return false, false
-	}
-	for _, r := range st.Redirs {
-		if r.Op != syntax.RdrOut || r.N == nil || r.N.Value != "2" || r.Word.Lit() != "/dev/null" {
-			return false, false
-		}
-	}
-	var early analysis
-	var words []string
-	for _, arg := range call.Args {
-		w := early.word(arg)
-		v, known := w.Value()
-		if !known {
-			return false, false
-		}
-		words = append(words, v)
-	}
-	if words[0] != "git" {
+	words, ok := substituted(c)
+	if !ok || len(words) < 2 || words[0] != "git" {
 		return false, false
 	}
 	options := map[string]string{
@@ -438,6 +428,33 @@ func printsRef(c *syntax.CmdSubst) (ok, tag bool) {
 		}
 	}
 	return options != "", words[1] == "describe"
+}
+
+// substituted returns the words of a substitution that is one plain command, whose messages may go to /dev/null.
+func substituted(c *syntax.CmdSubst) (words []string, ok bool) {
+	if len(c.Stmts) != 1 || c.TempFile || c.ReplyVar {
+		return nil, false
+	}
+	st := c.Stmts[0]
+	call, ok := st.Cmd.(*syntax.CallExpr)
+	if !ok || st.Negated || st.Background || st.Coprocess || len(call.Assigns) > 0 {
+		return nil, false
+	}
+	for _, r := range st.Redirs {
+		if r.Op != syntax.RdrOut || r.N == nil || r.N.Value != "2" || r.Word.Lit() != "/dev/null" {
+			return nil, false
+		}
+	}
+	var early analysis
+	for _, arg := range call.Args {
+		w := early.word(arg)
+		v, known := w.Value()
+		if !known {
+			return nil, false
+		}
+		words = append(words, v)
+	}
+	return words, true
 }
 
 // refText reports whether the text around substitutions in a word is part of a commit range and not
