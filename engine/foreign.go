@@ -62,6 +62,22 @@ type UnusedSettings struct {
 	Keys []string `json:"keys"`
 }
 
+// Lines describes the keys for people, one line for all about which nothing can be done.
+func (u UnusedSettings) Lines() (lines []string) {
+	var rest []string
+	for _, key := range u.Keys {
+		if advice := config.Advice(filepath.ToSlash(u.Path), key); advice != "" {
+			lines = append(lines, key+": "+advice)
+		} else {
+			rest = append(rest, key)
+		}
+	}
+	if len(rest) > 0 {
+		lines = append(lines, "not a thing here: "+strings.Join(rest, ", "))
+	}
+	return lines
+}
+
 // proxies are the variables that name a proxy for requests to models.
 var proxies = []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy"}
 
@@ -224,8 +240,17 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 // whose provider has no key is passed over.
 func (f *Foreign) choose(m *Models) (problems []knack.Problem) {
 	p := f.project
+	set := &p.config.Settings.Models
+	set.Fallback = slices.DeleteFunc(slices.Clone(set.Fallback), func(name string) bool {
+		err := m.hasKey(name)
+		if err != nil {
+			problems = append(problems, knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn,
+				Message: fmt.Sprintf("the model %q of models.fallback is passed over: %v", name, err)})
+		}
+		return err != nil
+	})
 	if p.config.Settings.Model != "" || p.options.Model != nil {
-		return nil
+		return problems
 	}
 	for _, c := range f.models {
 		err := m.hasKey(c.Name)

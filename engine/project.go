@@ -321,7 +321,7 @@ func (p *Project) findTemplates() {
 	if !p.hasLayer("project") {
 		p.texts.Dir, p.texts.Root = "", ""
 	}
-	p.texts.Style = p.config.Settings.OutputStyle
+	p.texts.Style, p.texts.Language = p.config.Settings.OutputStyle, p.config.Settings.Language
 	p.texts.NoLocal = !p.hasLayer("local")
 	p.texts.Managed = sources.ManagedDirs(runtime.GOOS)
 	var bad, more []knack.Problem

@@ -97,7 +97,8 @@ func (t *Turn) newAgent() *agent.Agent {
 	set := &p.config.Settings
 	system, _ := s.systemText()
 	a := &agent.Agent{
-		Effort: set.Effort, System: system,
+		Effort: set.Effort, System: system, Reserve: set.Compaction.Reserve, Keep: set.Compaction.Keep,
+		NoCompact:    set.Compaction.Auto != nil && !*set.Compaction.Auto,
 		Tools:        t.tools(),
 		Rules:        s.matchingRules,
 		Notice:       t.notice,
@@ -209,7 +210,11 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 	if t.agent.Model, err = t.session.Model(ctx); err != nil {
 		return err
 	}
-	for _, name := range t.session.options.Fallback {
+	fallback := t.session.options.Fallback
+	if len(fallback) == 0 {
+		fallback = t.project.config.Settings.Models.Fallback
+	}
+	for _, name := range fallback {
 		m, err := t.session.engine.Models().Named(ctx, name, t.agent.Model.Info().ID)
 		if err == nil {
 			err = t.session.engine.checkPrice(m)

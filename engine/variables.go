@@ -1,14 +1,13 @@
 package engine
 
 import (
-	"crypto/tls"
-	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/internal/leaf/authority"
 	"github.com/knack-agent/knack/run/llm"
 )
 
@@ -74,32 +73,22 @@ func (m *Models) addHeaders(e *llm.Endpoint) {
 	}
 }
 
-// client returns an HTTP client with the proxy, and the certificates of NODE_EXTRA_CA_CERTS; nil: the default client.
+// client returns an HTTP client with the proxy, and the authorities that variables name; nil: the default client.
 func (m *Models) client(proxy string) (*http.Client, error) {
 	c, err := Client(proxy)
-	file := m.Env.Get("NODE_EXTRA_CA_CERTS")
-	if err != nil || file == "" {
-		return c, err
-	}
-	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &Error{Err: fmt.Errorf("NODE_EXTRA_CA_CERTS: %w", err), Hint: "unset NODE_EXTRA_CA_CERTS",
-			Exit: ExitUsage}
+		return nil, err
 	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
+	trusted, err := authority.Config(m.Env.Get)
+	if bad, ok := errors.AsType[*authority.Error](err); ok {
+		return nil, &Error{Err: fmt.Errorf("%s: %w", bad.Variable, bad.Err), Hint: "unset " + bad.Variable, Exit: ExitUsage}
 	}
-	if !pool.AppendCertsFromPEM(data) {
-		return nil, &Error{Err: fmt.Errorf("NODE_EXTRA_CA_CERTS: %s has no certificate", file),
-			Hint: "unset NODE_EXTRA_CA_CERTS", Exit: ExitUsage}
+	if trusted == nil {
+		return c, nil
 	}
-	var transport *http.Transport
 	if c == nil {
-		transport = http.DefaultTransport.(*http.Transport).Clone()
-	} else {
-		transport = c.Transport.(*http.Transport)
+		c = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	}
-	transport.TLSClientConfig = &tls.Config{RootCAs: pool}
-	return &http.Client{Transport: transport}, nil
+	c.Transport.(*http.Transport).TLSClientConfig = trusted
+	return c, nil
 }

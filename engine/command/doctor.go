@@ -219,8 +219,10 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		name = ""
 	}
 	for i, u := range x.Unused {
-		line([]string{"no effect", ""}[min(i, 1)], "%s: %s", plain.Line(p.Short(u.Path)),
-			plain.Line(strings.Join(u.Keys, ", ")))
+		line([]string{"no effect", ""}[min(i, 1)], "%s", plain.Line(p.Short(u.Path)))
+		for _, text := range u.Lines() {
+			line("", "  %s", plain.Line(text))
+		}
 	}
 	name = "problems"
 	of := map[knack.Code]int{}

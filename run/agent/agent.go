@@ -89,6 +89,9 @@ type Agent struct {
 	// NoCompact turns off automatic compaction, both near the limit of the window and when it is
 	// full. See [Agent.Compact].
 	NoCompact bool
+	// Reserve is how many tokens of the window a request must leave free, else the conversation is compacted first; Keep
+	// is how many at its end a compaction keeps. 0: the default, a share of the window. At most half of it counts.
+	Reserve, Keep int
 	// Project, if not nil, changes the messages sent to the model, but not the log. Message parts
 	// that are texts of skills have Skill set.
 	Project func([]llm.Message) []llm.Message

@@ -84,7 +84,7 @@ func (r *compactions) ifNearLimit(ctx context.Context) error {
 		return nil // at least one answer must have come since the last compaction
 	}
 	size, _ := r.log.Size(r.overhead(state))
-	if size <= window-min(int(reserveShare*float64(window)), maxReserve) {
+	if size <= window-r.share(r.Reserve, window, reserveShare, maxReserve) {
 		return nil
 	}
 	_, err := r.compact(ctx, session.TriggerAuto, "")
@@ -96,6 +96,14 @@ func (r *compactions) ifNearLimit(ctx context.Context) error {
 	}
 	r.failed = true
 	return r.note("", "the window is nearly full, and the conversation could not be compacted: "+err.Error())
+}
+
+// share returns how many tokens of a window a limit of a compaction is; set is what the settings say, 0: nothing.
+func (r *compactions) share(set, window int, of float64, most int) int {
+	if set > 0 {
+		return min(set, window/2)
+	}
+	return min(int(of*float64(window)), most)
 }
 
 // overflow compacts after the provider refused a request as too long, unless that was already done.
@@ -131,7 +139,7 @@ func (r *compactions) compact(ctx context.Context, trigger session.Trigger, inst
 	}
 	share := func(of float64, maxTokens int) int { return min(int(of*float64(window)), maxTokens) }
 	bytes := func(tokens int) int { return int(float64(tokens) / perByte) }
-	keep := share(keepShare, maxKeep)
+	keep := r.share(r.Keep, window, keepShare, maxKeep)
 	unanswered := bytes(int(unansweredShare * float64(window)))
 	old, kept, previous := r.log.Cut(bytes(keep), unanswered)
 	if trigger != session.TriggerAuto && !slices.ContainsFunc(old, matters) {

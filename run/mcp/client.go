@@ -22,6 +22,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/internal/leaf/authority"
 	"github.com/knack-agent/knack/internal/leaf/guard"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/tool"
@@ -778,7 +779,13 @@ func explain(err error) error {
 }
 
 // reasonOf is the text of the error that ended a connection.
-func reasonOf(err error) string { return clip(withoutMethod(err).Error(), 1000) }
+func reasonOf(err error) string {
+	text := clip(withoutMethod(err).Error(), 1000)
+	if authority.Unknown(err) {
+		text += ": " + authority.Advice
+	}
+	return text
+}
 
 // withoutMethod removes from the beginning of an SDK's error which message was sent: "calling "tools/list": ".
 func withoutMethod(err error) error {

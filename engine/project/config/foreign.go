@@ -48,8 +48,13 @@ func (l *loader) adopt(from *layer) {
 			continue // a repeated name: the last one counts; and what is no setting
 		}
 		key, val, used, held := "", (*node)(nil), false, len(l.result.held)
+		program, counts := "claude", true
+		if from.pi {
+			program = "pi"
+		}
 		switch {
 		case from.project && !layout.SettingCounts(filepath.ToSlash(from.path), m.key):
+			counts = false
 			if !from.pi {
 				l.unheld(from, m.key, "", m)
 			}
@@ -67,12 +72,17 @@ func (l *loader) adopt(from *layer) {
 		}
 		switch {
 		case used && val != nil:
+			if m.key == "permissions" {
+				unused = append(unused, unusedIn(m.key, "", val, from.project)...)
+			}
 			top.members = append(top.members, member{key: key, at: m.at, val: val})
 		case used || slices.Contains(effects()[m.key], "held"):
+		case held == len(l.result.held) && counts:
+			unused = append(unused, from.translate(&top, program, m.key, m)...)
 		case held == len(l.result.held):
 			unused = append(unused, m.key)
 		default: // what it restricts has an effect
-			unused = append(unused, grantsIn(m.key, m.val, from.project)...)
+			unused = append(unused, unusedIn(m.key, "", m.val, from.project)...)
 		}
 	}
 	if len(unused) > 0 {
@@ -81,16 +91,29 @@ func (l *loader) adopt(from *layer) {
 	from.top = &top
 }
 
-// grantsIn returns the names of what a setting of Claude Code grants, which has no effect here.
-func grantsIn(name string, val *node, project bool) (names []string) {
-	switch row := effects()[name]; {
+// unusedIn returns the names of what has no effect in a setting of Claude Code that has some. of stands for a name that
+// the table has as *.
+func unusedIn(name, of string, val *node, project bool) (names []string) {
+	row := effects()[name]
+	shown := strings.Replace(name, "*", of, 1)
+	switch {
 	case row == nil:
+		return []string{shown}
 	case row[0] == "object":
 		for _, m := range val.members {
-			names = append(names, grantsIn(name+"."+m.key, m.val, project)...)
+			key, of := name+"."+m.key, of
+			switch {
+			case m.val != val.get(m.key):
+				continue // a repeated name: the last one counts
+			case effects()[name+".*"] != nil:
+				key, of = name+".*", m.key
+			case name == "permissions" && (isKey(key) || effects()[key] == nil): // see unknown
+				continue
+			}
+			names = append(names, unusedIn(key, of, m.val, project)...)
 		}
-	case row[0] == "grants" && (project || name != "sandbox.filesystem.allowRead"): // see openPaths
-		names = append(names, name)
+	case row[0] != "restricts" && (project || name != "sandbox.filesystem.allowRead"): // see openPaths
+		names = append(names, shown)
 	}
 	return names
 }
@@ -165,17 +188,14 @@ func (from *layer) ofPi(m member) (name string, val *node, used bool) {
 			return "", nil, true
 		}
 		return "model", m.val, true
-	case "theme":
-		return "theme", m.val, m.val.kind == 's' && (m.val.text == "dark" || m.val.text == "light")
 	}
 	return "", nil, false
 }
 
 // ordered returns the layers in the order in which they set a key.
 func (l *loader) ordered(k key) []layer {
-	switch k.name {
-	case "model", "outputStyle", "statusLine", "theme":
-	default:
+	if !slices.Contains([]string{"model", "outputStyle", "statusLine"}, k.name) && !fromOthers(k.name) ||
+		!slices.ContainsFunc(l.layers, func(y layer) bool { return y.foreign }) {
 		return l.layers
 	}
 	rank := func(y layer) int {

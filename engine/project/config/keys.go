@@ -71,6 +71,8 @@ var table = sync.OnceValue(func() []key {
 		{"models.default", perProvider, fromAnyone, nil, "What the aliases default and sonnet mean.", nil},
 		{"models.strong", perProvider, fromAnyone, nil, "What the aliases strong and opus mean.", nil},
 		{"models.aliases", texts, fromAnyone, nil, "Further names for models.", nil},
+		{"models.fallback", list, fromAnyone, nil,
+			"Models to go on with when the model is overloaded or cannot be reached. --fallback-model replaces them.", nil},
 		{"models.known", raw, fromAnyone, nil,
 			"Models that the program does not know, by provider/model or model: contextWindow, " +
 				"maxOutputTokens, input and output (prices), see knack help models.", nil},
@@ -202,6 +204,13 @@ var table = sync.OnceValue(func() []key {
 			"Whether files are kept before tools and commands change them, " +
 				"so that /undo can restore them. Default: on.", nil},
 
+		{"compaction.auto", boolean, fromAnyone, nil, "Whether a conversation that is about to fill the model's window is " +
+			"summarized. Default: true.", nil},
+		{"compaction.reserve", integer, fromAnyone, nil, "How many tokens of the window are left free: a request that would " +
+			"leave less is preceded by a summary. Default: 8 % of the window, at most 16000; at most half of the window.", nil},
+		{"compaction.keep", integer, fromAnyone, nil, "How many tokens at the end of the conversation are kept as they are. " +
+			"Default: 10 % of the window, at most 20000; at most half of the window.", nil},
+
 		{"limits.turns", integer, onlyStricter, nil, "Answers of the model in one run. Default: none on a terminal, 200 in " +
 			"print mode.", weakNumber},
 		{"limits.tokens", integer, onlyStricter, nil, "Tokens of one run, input and output.", weakNumber},
@@ -211,6 +220,8 @@ var table = sync.OnceValue(func() []key {
 		{"outputStyle", text, fromAnyone, nil,
 			"The name of a Markdown file in .claude/output-styles, .knack/output-styles or " +
 				"your own directories of that name, whose text is added to the system prompt.", nil},
+		{"language", text, fromAnyone, nil, "The language of the model's answers, such as Japanese. Default: that of what " +
+			"you write.", nil},
 		{"statusLine", raw, fromUser, nil,
 			"{type: command, command}: a command that prints a line for below the prompt. It gets " +
 				"JSON on its standard input (model, workspace, cost, context_window …), runs like a hook of your own settings " +

@@ -18,6 +18,8 @@ type Settings struct {
 		Default PerProvider       `json:"default"`
 		Strong  PerProvider       `json:"strong"`
 		Aliases map[string]string `json:"aliases"`
+		// Fallback are the models of a run that has no others, see models.fallback.
+		Fallback []string `json:"fallback"`
 	} `json:"models"`
 	Proxy string            `json:"proxy"`
 	Env   map[string]string `json:"env"`
@@ -86,13 +88,19 @@ type Settings struct {
 		Lease float64 `json:"lease"` // seconds; 0: the default
 	} `json:"batch"`
 	Checkpoints string `json:"checkpoints"` // on or off; "": on
-	Limits      struct {
+	Compaction  struct {
+		Auto    *bool `json:"auto"`    // nil: true
+		Reserve int   `json:"reserve"` // tokens; 0: the default
+		Keep    int   `json:"keep"`    // tokens; 0: the default
+	} `json:"compaction"`
+	Limits struct {
 		Turns   int     `json:"turns"`
 		Tokens  int     `json:"tokens"`
 		Cost    float64 `json:"cost"`
 		Minutes float64 `json:"minutes"`
 	} `json:"limits"`
 	OutputStyle string `json:"outputStyle"`
+	Language    string `json:"language"`
 	Theme       string `json:"theme"`
 	Notify      string `json:"notify"`
 }

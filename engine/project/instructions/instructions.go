@@ -24,6 +24,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/frontmatter"
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
@@ -59,6 +60,8 @@ type Options struct {
 
 	// Style is the name of an output style, whose text is appended to the system prompt; "": none.
 	Style string
+	// Language is the language of answers; "": not set.
+	Language string
 
 	// Tools returns the names that an agent's tool list may contain; nil: none are known. It is
 	// called only if there are definitions, because making the tools takes time.
@@ -89,6 +92,10 @@ func Load(o Options) Found {
 	}
 	if o.Style != "" {
 		l.style(o.Style)
+	}
+	if o.Language != "" {
+		l.found.Append = append(l.found.Append, "Answer in this language, whatever language the text that you work on is in: "+
+			plain.Line(o.Language)+". Code, names and quotations stay as they are.")
 	}
 	found := l.found
 	l.found = Found{}

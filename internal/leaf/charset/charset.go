@@ -1,9 +1,9 @@
 // Package charset decodes text files in several encodings and encodes text back to the same
 // bytes.
 //
-// The encodings are UTF-8 (with and without a byte-order mark), UTF-16 with a byte-order mark,
-// and Windows-1252 or Latin-1 for everything else. Every file is valid in the last two;
-// [Binary] reports whether a file is text at all.
+// The encodings are UTF-8 (with and without a byte-order mark), UTF-16 with a byte-order mark, and those of one or two
+// bytes that [Guess] tells apart. Nearly every file is valid in several of them, so what it returns is a guess, and
+// [Read] refuses what does not come back the same. [Binary] reports whether a file is text at all.
 package charset
 
 import (
@@ -24,17 +24,31 @@ const (
 	UTF8BOM
 	UTF16LE // always with a byte-order mark
 	UTF16BE
-	Latin1
+	MixedUTF8 // UTF-8 with some bytes that are not
+	Latin1    // from here on guessed
 	Windows1252
+	GBK
+	Big5
+	EUCKR
+	ShiftJIS
+	EUCJP
+	Windows1251
+	KOI8R
+	IBM866
+	Windows1253
 )
 
 func (e Encoding) String() string {
-	return [...]string{"UTF-8", "UTF-8 with BOM", "UTF-16LE", "UTF-16BE", "Latin-1", "Windows-1252"}[e]
+	return [...]string{"UTF-8", "UTF-8 with BOM", "UTF-16LE", "UTF-16BE", "UTF-8 with invalid bytes", "Latin-1",
+		"Windows-1252", "GBK", "Big5", "EUC-KR", "Shift_JIS", "EUC-JP", "Windows-1251", "KOI8-R", "IBM866", "Windows-1253"}[e]
 }
+
+// Guessed reports whether nothing in the text says that it has this encoding.
+func (e Encoding) Guessed() bool { return e >= Latin1 }
 
 // Mark returns the byte-order mark that a text in this encoding begins with, or "".
 func (e Encoding) Mark() string {
-	return [...]string{UTF8BOM: "\xef\xbb\xbf", UTF16LE: "\xff\xfe", UTF16BE: "\xfe\xff", Windows1252: ""}[e]
+	return [...]string{UTF8BOM: "\xef\xbb\xbf", UTF16LE: "\xff\xfe", UTF16BE: "\xfe\xff", Windows1253: ""}[e]
 }
 
 // Marked returns the encoding that the byte-order mark of data indicates, or UTF8 if there is
@@ -56,7 +70,7 @@ func Detect(data []byte) Encoding {
 	if utf8.Valid(data) {
 		return UTF8
 	}
-	return EightBit(data)
+	return Guess(data)
 }
 
 // EightBit returns the encoding of a text that is not Unicode: Windows-1252 if it uses bytes
@@ -110,13 +124,16 @@ func (e Encoding) Decode(dst, data []byte) []byte {
 			dst = utf8.AppendRune(dst, r)
 		}
 		return dst
-	case Latin1, Windows1252:
-		for _, b := range data {
-			dst = utf8.AppendRune(dst, e.table().DecodeByte(b))
-		}
-		return dst
+	case UTF8, UTF8BOM, MixedUTF8:
+		return append(dst, data...)
 	}
-	return append(dst, data...)
+	if e.cjk() {
+		return e.decodeCJK(dst, data)
+	}
+	for _, b := range data {
+		dst = utf8.AppendRune(dst, e.table().DecodeByte(b))
+	}
+	return dst
 }
 
 func (e Encoding) order() binary.ByteOrder {
@@ -126,7 +143,7 @@ func (e Encoding) order() binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// Whole returns the number of bytes at the start of data that form whole characters. Use it to
+// Whole returns the number of bytes at the start of data that form whole characters, in UTF-8 and UTF-16. Use it to
 // decode a stream.
 func (e Encoding) Whole(data []byte) int {
 	switch e {
@@ -156,7 +173,7 @@ func (e Encoding) Whole(data []byte) int {
 func Read(data []byte) (string, Encoding, error) {
 	e := Detect(data)
 	body := data[len(e.Mark()):]
-	if e == UTF8 {
+	if e == UTF8 || e == MixedUTF8 {
 		return string(body), e, nil
 	}
 	text := string(e.Decode(nil, body))
@@ -182,23 +199,35 @@ func (e Encoding) Write(text string) ([]byte, error) {
 			out = append(out, unit[:]...)
 		}
 		return out, nil
-	case Latin1, Windows1252:
-		for _, r := range text {
-			b, ok := e.table().EncodeRune(r)
-			if !ok {
-				return nil, fmt.Errorf("the file is %s, which has no %q (U+%04X)", e, r, r)
-			}
-			out = append(out, b)
-		}
-		return out, nil
+	case UTF8, UTF8BOM, MixedUTF8:
+		return append(out, text...), nil
 	}
-	return append(out, text...), nil
+	if e.cjk() {
+		return e.encodeCJK(text)
+	}
+	for _, r := range text {
+		b, ok := e.table().EncodeRune(r)
+		if !ok {
+			return nil, fmt.Errorf("the file is %s, which has no %q (U+%04X)", e, r, r)
+		}
+		out = append(out, b)
+	}
+	return out, nil
 }
 
 // table returns the table of a single-byte encoding.
 func (e Encoding) table() *charmap.Charmap {
-	if e == Windows1252 {
+	switch e {
+	case Windows1252:
 		return charmap.Windows1252
+	case Windows1251:
+		return charmap.Windows1251
+	case KOI8R:
+		return charmap.KOI8R
+	case IBM866:
+		return charmap.CodePage866
+	case Windows1253:
+		return charmap.Windows1253
 	}
 	return charmap.ISO8859_1
 }

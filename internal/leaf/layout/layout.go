@@ -96,10 +96,11 @@ var rows = []Row{
 func SettingCounts(path, key string) bool {
 	switch {
 	case strings.HasSuffix(path, ".pi/settings.json"):
-		return key == "defaultModel" || key == "defaultProvider"
+		return slices.Contains([]string{"defaultModel", "defaultProvider", "defaultThinkingLevel", "compaction"}, key)
 	case strings.HasSuffix(path, ".claude/settings.json"), strings.HasSuffix(path, ".claude/settings.local.json"):
 		switch key {
-		case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "model", "outputStyle":
+		case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "model", "outputStyle", "language",
+			"effortLevel", "fallbackModel", "autoCompactEnabled", "skillListingBudgetFraction", "skillListingMaxDescChars":
 			return true
 		}
 		return false

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/knack-agent/knack/durable/local"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/authority"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -40,6 +42,7 @@ func exactly(n int, hint string) cobra.PositionalArgs {
 // Main runs the program with the process's arguments and returns its exit code.
 func Main() int {
 	lazyGC()
+	authority.Trust(http.DefaultTransport.(*http.Transport), os.Getenv) // the base of every other client
 	return run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 
@@ -164,6 +167,9 @@ func exitError(err error) error {
 		dir := plain.Line(engine.Env(nil).StateFile("batch"))
 		return &engine.Error{Err: fmt.Errorf("the queue in %s is damaged: %w", dir, err), Hint: "mv " + dir + " " + dir +
 			".damaged\nknack session list: what tasks have said and done is in their sessions"}
+	}
+	if known, ok := errors.AsType[*engine.Error](err); authority.Unknown(err) && (!ok || known.Hint == "") {
+		return &engine.Error{Err: err, Hint: authority.Advice}
 	}
 	// "if any flags in the group [show yes] are set none of the others can be; [show yes] were all set"
 	if group, ok := strings.CutPrefix(err.Error(), "if any flags in the group ["); ok {

@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -298,14 +300,26 @@ func hookServer(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // pageServer serves the files of a directory on loopback and replaces $PAGES in other files by its host and port:
-// pageserver DIR FILE...
+// pageserver [-tls] DIR FILE... With -tls it speaks https, and ca.pem is its authority.
 func pageServer(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: pageserver dir file...")
+	private := len(args) > 0 && args[0] == "-tls"
+	if private {
+		args = args[1:]
 	}
-	s := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs(args[0]))))
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: pageserver [-tls] dir file...")
+	}
+	s := httptest.NewUnstartedServer(http.FileServer(http.Dir(ts.MkAbs(args[0]))))
 	ts.Defer(s.Close)
-	host := strings.TrimPrefix(s.URL, "http://")
+	if private {
+		s.Config.ErrorLog = log.New(io.Discard, "", 0)
+		s.StartTLS()
+		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+		ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), ca, 0o644))
+	} else {
+		s.Start()
+	}
+	_, host, _ := strings.Cut(s.URL, "://")
 	ts.Setenv("PAGES", host)
 	for _, name := range args[1:] {
 		text := strings.ReplaceAll(ts.ReadFile(name), "$PAGES", host)

@@ -115,6 +115,7 @@ func settingsCheckCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check the settings files and the hooks in them",
 		Long: `Check every settings file that counts here, and the hooks in it, and print what is wrong with its place.
+Then the settings of other programs follow that have no effect here, with what has.
 The exit code is 1 if anything is wrong.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -125,6 +126,12 @@ The exit code is 1 if anything is wrong.`,
 			defer p.Close()
 			problems := p.SettingsProblems()
 			printProblems(c.OutOrStdout(), p, problems, true)
+			for _, u := range p.Foreign().Unused() {
+				fmt.Fprintf(c.OutOrStdout(), "no effect: %s\n", plain.Line(p.Short(u.Path)))
+				for _, text := range u.Lines() {
+					fmt.Fprintf(c.OutOrStdout(), "  %s\n", plain.Line(text))
+				}
+			}
 			wrong := 0
 			for _, x := range problems {
 				if x.Severity != knack.Info {

@@ -113,6 +113,9 @@ func (d *chatDecoder) count(all ...wire.Maybe[chatUsage]) {
 	for _, u := range all {
 		v := u.Value
 		in, out := max(0, int(cmp.Or(v.Prompt, v.Input))), max(0, int(cmp.Or(v.Completion, v.Output)))
+		if r := int(v.Reasons.Value.Reasoning); r > 0 && int(v.Total) == in+out+r { // xAI
+			out += r
+		}
 		if !u.OK || in+out == 0 {
 			continue
 		}
@@ -416,6 +419,7 @@ func (all calls) whole() bool {
 func (all calls) list(ended bool) []*llm.ToolCall {
 	var out []*llm.ToolCall
 	for _, c := range all {
+		c.name, _, _ = strings.Cut(c.name, "<|") // a marker of gpt-oss that the server has not removed
 		if c.name == "" {
 			c.name = nameInID(c.id)
 		}

@@ -60,9 +60,13 @@ type chatUsage struct {
 	Completion wire.Count `json:"completion_tokens"`
 	Input      wire.Count `json:"input_tokens"`
 	Output     wire.Count `json:"output_tokens"`
-	Hit        wire.Count `json:"prompt_cache_hit_tokens"` // DeepSeek
-	Cached     wire.Count `json:"cached_tokens"`           // Moonshot
-	Details    wire.Maybe[struct {
+	Total      wire.Count `json:"total_tokens"`
+	Reasons    wire.Maybe[struct {
+		Reasoning wire.Count `json:"reasoning_tokens"`
+	}] `json:"completion_tokens_details"`
+	Hit     wire.Count `json:"prompt_cache_hit_tokens"` // DeepSeek
+	Cached  wire.Count `json:"cached_tokens"`           // Moonshot
+	Details wire.Maybe[struct {
 		Cached wire.Count `json:"cached_tokens"`
 		Write  wire.Count `json:"cache_write_tokens"`
 	}] `json:"prompt_tokens_details"`

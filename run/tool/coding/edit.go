@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/charset"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding/internal/textedit"
@@ -144,6 +145,9 @@ func (c *change) applyCells(in editInput) (data []byte, cells cellsChange, err e
 	if cells, err = changeCells(text, in.Cells); err == nil {
 		data, err = enc.Write(cells.text)
 	}
+	if err == nil {
+		err = c.stillReads(data, cells.text)
+	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", in.Path, err)
 	}
@@ -183,10 +187,36 @@ func (c *change) applyEdits(in editInput, o FileOptions) (data []byte, text stri
 		}
 		return nil, "", res, fmt.Errorf("%s: %w", in.Path, err)
 	}
-	if data, err = enc.Write(res.Text); err != nil {
+	if data, err = enc.Write(res.Text); err == nil {
+		err = c.stillReads(data, res.Text)
+	}
+	if err != nil {
 		return nil, "", res, fmt.Errorf("%s: %w", in.Path, err)
 	}
 	return data, text, res, nil
+}
+
+// stillReads returns an error if read would no longer show the file, or would show another text: of Latin-1 that happens
+// to be UTF-8, for example. A file that read does not show now may become anything, and a guess may change.
+func (c *change) stillReads(data []byte, text string) error {
+	if !opens(c.old) {
+		return nil
+	}
+	if !opens(data) {
+		return errors.New("read could not open the file after this change, because it would no longer count as text")
+	}
+	if back, enc, err := charset.Read(data); err != nil || back != text && !enc.Guessed() {
+		return fmt.Errorf("read would take the changed file for %s, and show another text", enc)
+	}
+	return nil
+}
+
+// opens reports whether read shows a file as text.
+func opens(data []byte) bool {
+	start := data[:min(len(data), readBlock)]
+	enc := charset.Marked(start)
+	return media.ImageType(start) == "" && !media.IsPDF(start) &&
+		(enc == charset.UTF16LE || enc == charset.UTF16BE || !charset.Binary(start))
 }
 
 // changes returns the Changes of a tool that changes a file. planned returns the old

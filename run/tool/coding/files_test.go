@@ -196,8 +196,8 @@ func TestReadEncodings(t *testing.T) {
 	for in, want := range map[string]string{
 		"utf16":   "hé\n\n[The file is UTF-16LE and was decoded to UTF-8.]",
 		"utf16be": "hé\n\n[The file is UTF-16BE and was decoded to UTF-8.]",
-		"latin":   "café\nnaïve\n\n[The file is Latin-1 and was decoded to UTF-8.]",
-		"windows": "“x”\n\n[The file is Windows-1252 and was decoded to UTF-8.]",
+		"latin":   "café\nnaïve\n\n[The file is not UTF-8. It was decoded as Latin-1, which is a guess; edit and write keep that encoding.]",
+		"windows": "“x”\n\n[The file is not UTF-8. It was decoded as Windows-1252, which is a guess; edit and write keep that encoding.]",
 		"bom":     "x\n",
 		"broken":  "日本語\ufffd日本語\n\n[Bytes that are not valid UTF-8 are shown as \ufffd.]",
 		"binary":  "error: DIR/binary is a binary file (unknown kind, 3B): read shows text, images, PDF files and notebooks",
@@ -222,7 +222,7 @@ func TestReadEncodings(t *testing.T) {
 	// The decoded page may exceed the limit although its bytes did not.
 	put(t, b.path("accents"), strings.Repeat(strings.Repeat("\xe9", 99)+"\n", 500))
 	b.want(t, "read", `{"path":"accents"}`, strings.Repeat(strings.Repeat("é", 99)+"\n", 256)+strings.Repeat("é", 99)+
-		"\n\n[The file is Latin-1 and was decoded to UTF-8.]\n[Showing lines 1-257 of 500 (50.0KB limit). Use offset=258 "+
+		"\n\n[The file is not UTF-8. It was decoded as Latin-1, which is a guess; edit and write keep that encoding.]\n[Showing lines 1-257 of 500 (50.0KB limit). Use offset=258 "+
 		"to continue.]")
 }
 

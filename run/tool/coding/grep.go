@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/charset"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/search"
 	"github.com/knack-agent/knack/run/tool"
@@ -55,6 +56,15 @@ const (
 type hit struct {
 	path  string
 	lines []search.Line
+}
+
+// encoding guesses the encoding of the file from the lines that were found.
+func (h hit) encoding() charset.Encoding {
+	var found []byte
+	for _, l := range h.lines {
+		found = append(append(found, l.Text...), '\n')
+	}
+	return charset.Guess(found)
 }
 
 func grepTool(ws treeFS, o FileOptions) tool.Tool {
@@ -290,7 +300,7 @@ func (g *grepCall) add(h hit) bool {
 		g.out.WriteByte(sep)
 		text := l.Text
 		if !utf8.ValidString(text) {
-			_, text = decodeLoose(text)
+			text = valid(text, h.encoding())
 		}
 		text, cut := truncate.Line(text, maxLine)
 		g.cut = g.cut || cut

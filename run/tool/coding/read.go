@@ -246,16 +246,24 @@ func (r *readCall) show(enc charset.Encoding) (tool.Result, error) {
 	text, c := p.End()
 	var notes []string
 	if !utf8.ValidString(text) {
-		enc, text = decodeLoose(text)
+		var err error
+		if enc, err = r.guess(); err != nil {
+			return tool.Result{}, err
+		}
+		text = valid(text, enc)
 		limits := p.Limits
 		if again, c2 := truncate.ToHead(text, limits); c2.By != "" {
 			text, c.By, c.Lines, c.Bytes, c.LineBytes = again, c2.By, c2.Lines, c2.Bytes, c2.LineBytes
 		}
 	}
-	switch enc {
-	case charset.UTF8, charset.UTF8BOM:
-	case brokenUTF8:
+	switch {
+	case enc == charset.UTF8, enc == charset.UTF8BOM:
+	case enc == charset.MixedUTF8:
 		notes = append(notes, "[Bytes that are not valid UTF-8 are shown as \ufffd.]")
+	case enc.Guessed():
+		notes = append(notes, fmt.Sprintf("[The file is not UTF-8. It was decoded as %s, which is a guess; edit and write keep "+
+			"that encoding.]", enc))
+		r.details.Encoding = enc.String()
 	default:
 		notes = append(notes, fmt.Sprintf("[The file is %s and was decoded to UTF-8.]", enc))
 		r.details.Encoding = enc.String()
@@ -283,27 +291,19 @@ func (r *readCall) show(enc charset.Encoding) (tool.Result, error) {
 	return tool.Text(text), nil
 }
 
-// brokenUTF8 is UTF-8 with a few invalid bytes.
-const brokenUTF8 = charset.Encoding(255)
+// guess returns the encoding of the file, which is not UTF-8: as edit and write do, from its beginning.
+func (r *readCall) guess() (charset.Encoding, error) {
+	data := make([]byte, min(r.end, charset.MaxGuess+1))
+	n, err := io.ReadFull(io.NewSectionReader(r.f, 0, r.end), data)
+	if err == io.EOF || err == io.ErrUnexpectedEOF { // the file shrank
+		err = nil
+	}
+	return charset.Guess(data[:n]), err
+}
 
-// decodeLoose converts text that is not valid UTF-8. It replaces invalid bytes if more
-// characters are valid than invalid; otherwise it assumes a single-byte encoding.
-func decodeLoose(text string) (charset.Encoding, string) {
-	valid, invalid := 0, 0
-	for i := 0; i < len(text); {
-		r, size := utf8.DecodeRuneInString(text[i:])
-		if r == utf8.RuneError && size == 1 {
-			invalid++
-		} else if size > 1 {
-			valid++
-		}
-		i += size
-	}
-	if valid > invalid {
-		return brokenUTF8, strings.ToValidUTF8(text, "\ufffd")
-	}
-	enc := charset.EightBit([]byte(text))
-	return enc, string(enc.Decode(nil, []byte(text)))
+// valid decodes text that may not be UTF-8.
+func valid(text string, enc charset.Encoding) string {
+	return strings.ToValidUTF8(string(enc.Decode(nil, []byte(text))), "\ufffd")
 }
 
 // quote quotes a path for a shell.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/internal/leaf/charset"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/truncate"
 )
@@ -207,7 +208,7 @@ func lineSet(out string) []string {
 		if parts := strings.SplitN(l, ":", 3); len(parts) == 3 {
 			text := parts[2]
 			if !utf8.ValidString(text) {
-				_, text = decodeLoose(text)
+				text = valid(text, charset.Guess([]byte(text)))
 			}
 			text, _ = truncate.Line(text, maxLine-10) // ours has one more blank
 			l = parts[0] + ":" + parts[1] + ":" + strings.TrimSpace(strings.ReplaceAll(text, "… [truncated]", ""))

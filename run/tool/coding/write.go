@@ -40,8 +40,12 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 			return tool.Result{}, err
 		}
 		defer done()
-		text, changes, _ := c.diffEdits(in.Content) // what cannot be shown has no diff
-		details, err := c.write(ctx, []byte(in.Content), text, changes)
+		content, data, kept, err := c.encode(in.Content)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		text, changes, _ := c.diffEdits(content) // what cannot be shown has no diff
+		details, err := c.write(ctx, data, text, changes)
 		if err != nil {
 			return tool.Result{}, err
 		}
@@ -49,7 +53,7 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 		if details.Created {
 			verb = "Created"
 		}
-		out := tool.Text(fmt.Sprintf("%s %s (%s).", verb, in.Path, count(len(in.Content), "byte")))
+		out := tool.Text(fmt.Sprintf("%s %s (%s).%s", verb, in.Path, count(len(data), "byte"), kept))
 		out.Details, out.Touched = details, []string{c.abs}
 		out.People = verb + " " + relative(ws.Dir(), c.abs)
 		if details.Diff == "" {
@@ -59,7 +63,11 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 	})
 	t.Changes = changes(ws, st, func(c *change, in writeInput) (string, []udiff.Edit,
 		error) {
-		return c.diffEdits(in.Content)
+		content, _, _, err := c.encode(in.Content)
+		if err != nil {
+			return "", nil, err
+		}
+		return c.diffEdits(content)
 	})
 	t.Key = fileKey(ws, func(in writeInput) string { return in.Path })
 	t.Fields = []tool.Field{
@@ -70,6 +78,45 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 	t.Summary = tool.SummaryOf(func(in writeInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, permission.KindEdit, resolve, func(in writeInput) string { return in.Path })
 	return t
+}
+
+// encode returns the new content with the line ends that the file has everywhere, if it names none itself, and encoded as
+// the file is. kept says what was kept; "": nothing that the model does not expect.
+func (c *change) encode(content string) (text string, data []byte, kept string, err error) {
+	old, enc, _ := charset.Read(c.old)
+	wide := enc == charset.UTF16LE || enc == charset.UTF16BE
+	if len(c.old) == 0 || !wide && charset.Binary(c.old[:min(len(c.old), readBlock)]) {
+		return content, []byte(content), "", nil
+	}
+	if enc == charset.MixedUTF8 {
+		enc = charset.UTF8
+	}
+	var said []string
+	if enc != charset.UTF8 {
+		said = append(said, enc.String())
+		if enc.Guessed() {
+			said = []string{enc.String() + ", which is a guess"}
+		}
+		content = strings.TrimPrefix(content, "\ufeff")
+	}
+	if breaks := strings.Count(old, "\n"); strings.Contains(content, "\n") && !strings.Contains(content, "\r") {
+		switch {
+		case breaks > 0 && strings.Count(old, "\r\n") == breaks:
+			content, said = strings.ReplaceAll(content, "\n", "\r\n"), append(said, "CRLF line ends")
+		case breaks == 0 && strings.Contains(old, "\r"):
+			content, said = strings.ReplaceAll(content, "\n", "\r"), append(said, "CR line ends")
+		}
+	}
+	if data, err = enc.Write(content); err == nil && enc != charset.UTF8 {
+		err = c.stillReads(data, content)
+	}
+	if err != nil {
+		return "", nil, "", fmt.Errorf("%s: %w: remove the file first to write it as UTF-8", c.abs, err)
+	}
+	if len(said) > 0 {
+		kept = " It was kept as it is: " + strings.Join(said, "; ") + "."
+	}
+	return content, data, kept, nil
 }
 
 // diffEdits returns the old text and the edits that replace it with content. The error

@@ -57,9 +57,8 @@ func decode(data []byte, header, media string) (text, note string, err error) {
 		}
 		return string(out), "", nil
 	}
-	if cjk := cjkName(name); cjk != "" {
-		text, err := decodeCJK(cjk, data)
-		return text, "", err
+	if enc, ok := charset.CJK(name); ok {
+		return string(enc.Decode(nil, data)), "", nil
 	}
 	if utf8.Valid(data) { // the name is wrong, or does not matter
 		return string(data), "", nil

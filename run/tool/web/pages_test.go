@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 var expected = regexp.MustCompile(`<!-- (want|not): (.*?) -->`)
@@ -32,4 +33,17 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, name := range []string{"gbk", "big5", "euc-kr", "shift_jis", "euc-jp"} {
+		f.Add([]byte("<p>\x93\xfa\xff"), name)
+	}
+	f.Add([]byte("\xff\xfea"), "utf-16")
+	f.Fuzz(func(t *testing.T, data []byte, name string) {
+		text, _, err := decode(data, name, "text/html")
+		if err == nil && !utf8.ValidString(text) {
+			t.Errorf("%q: %q", name, text)
+		}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/authority"
 	"github.com/knack-agent/knack/run/llm"
 )
 
@@ -221,16 +221,14 @@ func unreachable(err error) (llm.ErrorKind, string) {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var name *net.DNSError
-	var unknown x509.UnknownAuthorityError
 	address, proxy := dialed(err)
 	switch {
 	case proxy && errors.Is(err, syscall.ECONNREFUSED):
 		return llm.Invalid, fmt.Sprintf("no server answers at %s, which HTTPS_PROXY or the setting proxy names", address)
 	case strings.HasSuffix(err.Error(), http.StatusText(http.StatusProxyAuthRequired)):
 		return llm.Invalid, "the proxy asks for a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"
-	case errors.As(err, &unknown):
-		return llm.Invalid, "the certificate of the server is signed by nobody this machine trusts: SSL_CERT_FILE or " +
-			"NODE_EXTRA_CA_CERTS may name a file with the certificate of your organisation"
+	case authority.Unknown(err):
+		return llm.Invalid, "the certificate of the server is signed by nobody this machine trusts: " + authority.Advice
 	case errors.As(err, &certificate), errors.Is(err, errRedirect):
 		return llm.Invalid, err.Error()
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):

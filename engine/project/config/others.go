@@ -1,0 +1,125 @@
+package config
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed others.txt
+var othersText string
+
+// An other is what a setting of another program means here.
+type other struct {
+	own    string            // the setting that it counts as; "": it does not count
+	values map[string]string // theirs that have another name here
+	advice string            // what to do, if it does not count
+}
+
+// others returns what the settings of other programs mean, by program and key. It must not be changed.
+var others = sync.OnceValue(func() map[string]other {
+	all := map[string]other{}
+	for line := range strings.Lines(othersText) {
+		words := strings.Fields(line)
+		if len(words) < 4 || words[0] == "#" {
+			continue
+		}
+		o := other{}
+		if words[2] == ":" {
+			_, o.advice, _ = strings.Cut(strings.TrimSpace(line), " : ")
+		} else {
+			o.own, o.values = words[3], map[string]string{}
+			for _, pair := range words[4:] {
+				theirs, ours, _ := strings.Cut(pair, "=")
+				o.values[theirs] = ours
+			}
+		}
+		all[words[0]+" "+words[1]] = o
+	}
+	return all
+})
+
+// Advice returns what a person can do who has set a key of another program's settings that has no effect; "": nothing.
+// path is the file.
+func Advice(path, name string) string {
+	program := "claude "
+	if strings.Contains(path, "/.pi/") {
+		program = "pi "
+	}
+	for {
+		if o, ok := others()[program+name]; ok {
+			if o.own != "" {
+				return o.own + ", in your own settings"
+			}
+			return o.advice
+		}
+		i := strings.LastIndexByte(name, '.')
+		if i < 0 {
+			return ""
+		}
+		name = name[:i]
+	}
+}
+
+// translate adds the settings that a setting of another program, or what is below it, counts as, and returns the names
+// of those without effect.
+func (from *layer) translate(to *node, program, name string, m member) (unused []string) {
+	o, known := others()[program+" "+name]
+	below := program + " " + name + "."
+	if !known && m.val.kind == 'o' {
+		for key := range others() {
+			if strings.HasPrefix(key, below) {
+				for _, inner := range m.val.members {
+					if inner.val == m.val.get(inner.key) {
+						unused = append(unused, from.translate(to, program, name+"."+inner.key, inner)...)
+					}
+				}
+				return unused
+			}
+		}
+	}
+	if o.own == "" {
+		return []string{name}
+	}
+	i := slices.IndexFunc(table(), func(k key) bool { return k.name == o.own })
+	k, val := table()[i], *m.val
+	if ours, ok := o.values[val.text]; ok && val.kind == 's' {
+		val.text = ours
+	}
+	switch {
+	case val.kind == 's' && val.text == "-" || val.kind == '0':
+		return nil
+	case k.kind == list && val.kind == 's':
+		one := val
+		val.kind, val.items = 'l', []*node{&one}
+	case k.expected(&val) != "", k.open() && !slices.Contains(k.enum, val.text):
+		return []string{name}
+	}
+	to.put(strings.Split(k.name, "."), m.at, &val)
+	return nil
+}
+
+// put sets what lies below an object on a path of keys.
+func (n *node) put(path []string, at int, val *node) {
+	if len(path) > 1 {
+		inner := n.get(path[0])
+		if inner == nil {
+			inner = &node{at: val.at, end: val.end, kind: 'o'}
+			n.members = append(n.members, member{key: path[0], at: at, val: inner})
+		}
+		inner.put(path[1:], at, val)
+		return
+	}
+	n.members = append(n.members, member{key: path[0], at: at, val: val})
+}
+
+// fromOthers reports whether settings of other programs may count as a setting.
+func fromOthers(name string) bool {
+	for _, o := range others() {
+		if o.own == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,171 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// piKeys are the settings of Pi 1.6.0, from its documentation.
+const piKeys = `branchSummary.reserveTokens branchSummary.skipPrompt collapseChangelog compaction.enabled
+	compaction.keepRecentTokens compaction.reserveTokens defaultModel defaultProvider defaultThinkingLevel
+	doubleEscapeAction editorPaddingX enableInstallTelemetry enableSkillCommands enabledModels extensions followUpMode
+	hideThinkingBlock images.autoResize images.blockImages markdown.codeBlockIndent npmCommand packages prompts
+	quietStartup retry.baseDelayMs retry.enabled retry.maxRetries retry.provider.maxRetries
+	retry.provider.maxRetryDelayMs retry.provider.timeoutMs sessionDir shellCommandPrefix shellPath showHardwareCursor
+	skills steeringMode terminal.clearOnShrink terminal.imageWidthCells terminal.showImages theme themes thinkingBudgets
+	transport treeFilterMode warnings.anthropicExtraUsage autocompleteMaxVisible`
+
+// exampleOf returns a value that a key may have.
+func exampleOf(program, name string) string {
+	switch name {
+	case "permissions.allow", "permissions.ask", "permissions.deny":
+		return `["Read(x)"]`
+	case "permissions.additionalDirectories", "permissions.blockReadsExemptPaths":
+		return `["/x"]`
+	case "permissions.defaultMode":
+		return `"plan"`
+	case "permissions.disableBypassPermissionsMode":
+		return `"disable"`
+	case "hooks", "extraKnownMarketplaces", "statusLine", "enabledPlugins":
+		return `{}`
+	case "strictKnownMarketplaces", "allowedMarketplaces":
+		return `[]`
+	case "env":
+		return `{"A": "1"}`
+	case "requiredMaximumVersion":
+		return `"9.0.0"`
+	case "model", "outputStyle", "defaultModel", "defaultProvider":
+		return `"x"`
+	}
+	for _, word := range effects()[name] {
+		value := map[string]string{"flag": "true", "if-false": "false", "text": `"1.0.0"`, "effort": `"high"`, "match": `"exact"`,
+			"list": `[]`, "texts": `["x"]`, "hosts": `["x.example"]`, "servers": `[{"serverName": "x"}]`,
+			"files": `[{"path": "/x", "mode": "deny"}]`, "variables": `[{"name": "X", "mode": "deny"}]`,
+			"surfaces": `true`, "overrides": `{"x": "off"}`}[word]
+		if value != "" {
+			return value
+		}
+	}
+	own := others()[program+" "+name].own
+	for _, k := range table() {
+		switch {
+		case k.name != own:
+		case own == "effort":
+			return `"high"`
+		case len(k.enum) > 0:
+			return fmt.Sprintf("%q", k.enum[1])
+		case k.kind == text || k.kind == list:
+			return `"x"`
+		case k.kind == number || k.kind == integer:
+			return `1`
+		}
+	}
+	return `true`
+}
+
+// stateOf returns what becomes of a key in the user's file, or the administrator's: it writes one and reads it.
+func stateOf(t *testing.T, dir, program, name string) (state, what string) {
+	t.Helper()
+	value := exampleOf(program, name)
+	for _, key := range slices.Backward(strings.Split(strings.Replace(name, "*", "opus", 1), ".")) {
+		value = fmt.Sprintf("{%q: %s}", key, value)
+	}
+	file, o := "settings.json", Options{ClaudeHome: dir}
+	switch managed := slices.Contains(effects()[name], "managed"); {
+	case program == "pi":
+		dir = filepath.Join(dir, ".pi", "agent")
+		o = Options{PiHome: dir}
+	case managed || name == "strictKnownMarketplaces":
+		file, o, what = "managed-settings.json", Options{Managed: []string{dir}}, "managed files only"
+	case slices.Contains(effects()[name], "flags"):
+		return "used", "in `--settings` and `--managed-settings` only"
+	}
+	path := filepath.Join(dir, file)
+	defer os.Remove(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(value), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(o)
+	shown := strings.Replace(name, "*", "opus", 1)
+	switch {
+	case err != nil:
+		return "named", what + ": nothing starts, because Knack cannot hold it"
+	case len(c.Unread) > 0:
+		return "named", "you are asked before anything starts, because Knack cannot hold it"
+	}
+	for _, u := range c.Foreign.Unused {
+		for _, key := range u.Keys {
+			if shown == key || strings.HasPrefix(shown, key+".") {
+				return "named", Advice(filepath.ToSlash(path), name)
+			}
+		}
+	}
+	if name == "env" && len(c.Foreign.Env) == 0 || len(c.Foreign.Unused) > 0 {
+		t.Errorf("%s: nothing is said of %s, but of %v", name, value, c.Foreign.Unused)
+	}
+	for _, p := range c.Problems {
+		t.Errorf("%s: %s", name, p)
+	}
+	if own := others()[program+" "+name].own; own != "" && own != name {
+		return "used", "as `" + own + "`"
+	}
+	return "used", what
+}
+
+// TestOthers: the table of docs/from-other-agents.md says what becomes of each setting of Claude Code and Pi, because it
+// is made by writing each of them. None is without a word.
+func TestOthers(t *testing.T) {
+	dir := t.TempDir()
+	var b strings.Builder
+	row := func(program, name string) {
+		state, what := stateOf(t, dir, program, name)
+		if state == "named" && what == "" {
+			what = "not a thing here"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, state, strings.TrimPrefix(what, ": "))
+	}
+	b.WriteString("### Claude Code 2.1.332\n\n| key | here | how |\n|---|---|---|\n")
+	for _, name := range slices.Sorted(maps.Keys(effects())) {
+		if row0 := effects()[name]; row0[0] != "object" && name != "$schema" {
+			row("claude", name)
+		}
+	}
+	b.WriteString("\n### Pi 1.6.0\n\n| key | here | how |\n|---|---|---|\n")
+	names := strings.Fields(piKeys)
+	slices.Sort(names)
+	for _, name := range names {
+		row("pi", name)
+	}
+	const path, begin, end = "../../../docs/from-other-agents.md", "<!-- keys: TestOthers -update -->\n", "<!-- end of keys -->\n"
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(data), begin)
+	old, after, ok2 := strings.Cut(rest, end)
+	switch {
+	case !ok || !ok2:
+		t.Fatalf("%s has no %s", path, begin)
+	case *update:
+		if err := os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	case old != b.String():
+		t.Errorf("the table of %s is old: go test ./engine/project/config -run TestOthers -update", path)
+	}
+	for key := range others() {
+		program, name, _ := strings.Cut(key, " ")
+		if program == "claude" && effects()[name] == nil || program == "pi" && !strings.Contains(b.String(), "`"+name) &&
+			!strings.HasSuffix(name, ".json") {
+			t.Errorf("others.txt has %s, which is no setting of %s", name, program)
+		}
+	}
+}
