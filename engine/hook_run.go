@@ -89,6 +89,9 @@ func (t *Turn) runHook(ctx context.Context, c hook.Process) (hook.Output, error)
 		cmd.Allow.Write = []string{h.Data}
 	}
 	cmd.Env = env
+	if len(h.Args) > 0 { // no shell fills them in
+		cmd.Args = fillIn(c.Args, env)
+	}
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
 		if k := t.session.Catalog().Skill(name); k != nil {
 			cmd.Limits = t.limits(name, k.Sandbox)
@@ -103,6 +106,20 @@ func (t *Turn) runHook(ctx context.Context, c hook.Process) (hook.Output, error)
 	exit, err := t.session.ws.Run(ctx, cmd)
 	t.session.engine.reportHook(h, exit)
 	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err
+}
+
+// fillIn replaces ${NAME} in words by the values of variables, each of which is NAME=value.
+func fillIn(words, variables []string) (filled []string) {
+	var pairs []string
+	for _, v := range variables {
+		name, value, _ := strings.Cut(v, "=")
+		pairs = append(pairs, "${"+name+"}", value)
+	}
+	r := strings.NewReplacer(pairs...)
+	for _, w := range words {
+		filled = append(filled, r.Replace(w))
+	}
+	return filled
 }
 
 // fastModel returns the fast model of the provider of the turn's model.

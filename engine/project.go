@@ -266,8 +266,12 @@ func (p *Project) findSources(ctx context.Context) {
 	for _, k := range p.config.Settings.Skills.Order {
 		s.Order = append(s.Order, knack.SourceKind(k))
 	}
-	closed := closedFiles(p.config, permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()})
+	place := permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
+	closed, secret := closedFiles(p.config, place), place.SecretFunc()
 	s.Check = func(path string, data []byte, head bool) error {
+		if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 && secret(realPath(path)) {
+			return errors.New("it links to a file that contains secrets")
+		}
 		if closed != nil && (closed(path) || closed(realPath(path))) {
 			return errors.New("a rule for reading denies it, or would ask about it")
 		}

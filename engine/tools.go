@@ -85,20 +85,14 @@ func similarTool(tools tool.Set, name string) string {
 	return ""
 }
 
-// Todos returns the list of steps at the end of a conversation, which is the Details of the last
-// result of the todo tool. nil: there is none.
+// Todos returns the list of steps at the end of a conversation, as the last tool that keeps one has told it. nil: there
+// is none.
 func Todos(log *session.Log) json.RawMessage {
 	var last session.LastDetails
-	for name, d := range log.State().Details {
-		if d.Entry > last.Entry && IsTodo(name) {
+	for _, d := range log.State().Details {
+		if d.Entry > last.Entry && d.Form == session.FormTodos {
 			last = d
 		}
 	}
 	return last.Data
-}
-
-// IsTodo reports whether a name is the todo tool's, including its names in other agents.
-func IsTodo(name string) bool {
-	t, ok := coreTools().Find(name)
-	return ok && t.Name == "todo"
 }

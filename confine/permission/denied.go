@@ -53,6 +53,11 @@ func (rs Rules) DenyFiles() bool {
 	return slices.ContainsFunc(rs.Deny, func(r Rule) bool { read, edit := r.deniesFiles(); return read || edit })
 }
 
+// asksToRead reports whether a rule asks before commands read particular files.
+func (rs Rules) asksToRead() bool {
+	return slices.ContainsFunc(rs.Ask, func(r Rule) bool { read, _ := r.deniesFiles(); return read })
+}
+
 // deniesFiles reports whether a deny rule is about particular files, for commands. A rule without a pattern is about a
 // tool: who denies Edit wants no edit tool, and may want go build.
 func (r *Rule) deniesFiles() (read, edit bool) {

@@ -470,13 +470,14 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 			}
 		}
 	}
-	if j.rules.DenyFiles() && c.Effect != bash.Reads {
-		j.deniedWords(c, dirs)
+	if c.Effect != bash.Reads && (j.rules.DenyFiles() || j.rules.asksToRead()) {
+		j.ruledWords(c, dirs)
 	}
 }
 
-// deniedWords judges the words of a command that may do anything with them: none may name a file that a rule denies.
-func (j *judge) deniedWords(c *bash.SimpleCommand, dirs []string) {
+// ruledWords judges the words of a command that may do anything with them: none may name a file that a rule denies, and
+// one that names a file about which a rule asks before it is read, asks.
+func (j *judge) ruledWords(c *bash.SimpleCommand, dirs []string) {
 	for i := 1; i < len(c.Words); i++ {
 		for _, v := range c.Words[i].Values {
 			if c.Git && excludes(v) {
@@ -484,7 +485,7 @@ func (j *judge) deniedWords(c *bash.SimpleCommand, dirs []string) {
 			}
 			for part := range bash.Paths(v) {
 				for _, d := range dirs {
-					j.deniedWord(part, d)
+					j.ruledWord(part, d)
 				}
 			}
 			if c.Words[i].Glob && j.unconfined() {
@@ -494,7 +495,7 @@ func (j *judge) deniedWords(c *bash.SimpleCommand, dirs []string) {
 						j.incomplete(Subject{Kind: KindRead, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, err)
 					}
 					for _, name := range named {
-						j.deniedWord(name, d)
+						j.ruledWord(name, d)
 					}
 				}
 			}
@@ -502,13 +503,18 @@ func (j *judge) deniedWords(c *bash.SimpleCommand, dirs []string) {
 	}
 }
 
-func (j *judge) deniedWord(word, dir string) {
+func (j *judge) ruledWord(word, dir string) {
 	n := j.paths.name(word, dir)
 	for _, kind := range [...]Kind{KindRead, KindEdit} {
 		sub := Subject{Kind: kind, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
 		if r := j.fileRule(j.rules.Deny, sub, n); r != nil && !r.Any {
 			j.add(judgedBy(sub, Deny, r), "")
+			return
 		}
+	}
+	sub := Subject{Kind: KindRead, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
+	if r := j.fileRule(j.rules.Ask, sub, n); r != nil && !r.Any {
+		j.add(judgedBy(sub, Ask, r), "")
 	}
 }
 

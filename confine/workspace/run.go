@@ -196,11 +196,12 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 		cmd.Env = append(cmd.Env, nestedVar+"="+limits)
 	}
 	ended := func(*Exit) {}
+	var temp *Temp
 	if c.AsUser != nil {
 		cmd.Env = c.AsUser(cmd.Env)
 	} else if l.Confine != nil {
 		if l.Temp != nil {
-			c.Temp = l.Temp.Dir
+			temp, c.Temp = l.Temp, l.Temp.Dir
 			l.Temp.used()
 		}
 		f, err := l.Confine(cmd, &c)
@@ -218,7 +219,7 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 		ended(&Exit{})
 		return Exit{}, err
 	}
-	if err = unchanged(inPlace); err == nil {
+	if err = unchanged(temp, inPlace); err == nil {
 		if err = l.start(cmd, p); err != nil {
 			err = startError(err, c, cmd)
 		}

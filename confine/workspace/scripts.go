@@ -91,10 +91,10 @@ func privateDir(parent string) (string, error) {
 }
 
 // unchanged returns an error unless each script's name still leads to a file with the approved path
-// and content.
-func unchanged(list []Script) error {
+// and content. Below /tmp, names are those of temp's commands.
+func unchanged(temp *Temp, list []Script) error {
 	for _, s := range list {
-		path, err := filepath.EvalSymlinks(s.Name)
+		path, err := filepath.EvalSymlinks(temp.At(s.Name))
 		if err == nil && path == s.Path {
 			var data []byte
 			if data, err = regularfile.Read(path, int64(len(s.Data))); err == nil && bytes.Equal(data, s.Data) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -62,7 +61,7 @@ func importSession(ctx context.Context, s *engine.Session, path string) (engine.
 		example := filepath.Join("~", ".claude", "projects", "DIR", "SESSION.jsonl")
 		return engine.Reply{Text: "/import FILE, such as " + example}, nil
 	}
-	f, err := os.Open(typedPath(p, path))
+	f, err := openTyped(ctx, s.Engine(), typedPath(p, path))
 	if err != nil {
 		return engine.Reply{}, err
 	}

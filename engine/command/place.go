@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/run/gate"
 )
 
 // typedPath returns the absolute path that a person means in this directory.
@@ -21,6 +25,27 @@ func typedPath(p *engine.Project, path string) string {
 		return path
 	}
 	return filepath.Join(p.Dir(), path)
+}
+
+// openTyped opens a regular file of this machine whose path the user typed. Typing counts as approval, as for a file in a
+// prompt: rules that deny reading hold, and so do managed ask rules and those for secrets, since nobody is asked.
+func openTyped(ctx context.Context, e *engine.Engine, path string) (*os.File, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	d, err := e.Decide(ctx, permission.Subject{Kind: permission.KindRead, Text: path, Tool: "read", ReadOnly: true})
+	if err == nil && d.Verdict == permission.Ask {
+		_, err = gate.Typed.Approve(ctx, gate.Request{Tool: "/import", Decision: d})
+	}
+	if err == nil && d.Verdict == permission.Deny {
+		err = fmt.Errorf("%s is not imported: the rule %s denies it", plain.Line(path), d.Rule)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func addDir(ctx context.Context, s *engine.Session, dir string) (engine.Reply, error) {
@@ -68,11 +93,17 @@ func outputStyle(ctx context.Context, s *engine.Session, name string) (engine.Re
 		}
 		return engine.Reply{Text: b.text(), Value: map[string]any{"style": now, "styles": styles}, Choices: choices}, nil
 	}
-	value := name
+	at := slices.IndexFunc(styles, func(x engine.Style) bool { return x.Name == name })
+	if at < 0 { // Claude Code's own names begin with a capital letter
+		at = slices.IndexFunc(styles, func(x engine.Style) bool { return strings.EqualFold(x.Name, name) })
+	}
+	value := ""
 	switch {
-	case name == noStyle || name == "default":
-		name, value = noStyle, ""
-	case !slices.ContainsFunc(styles, func(x engine.Style) bool { return x.Name == name }):
+	case at >= 0:
+		name, value = styles[at].Name, styles[at].Name
+	case strings.EqualFold(name, noStyle) || strings.EqualFold(name, "default"):
+		name = noStyle
+	default:
 		return engine.Reply{}, engine.Usagef("/output-style lists them", "there is no output style %s", plain.Line(name))
 	}
 	if _, err := p.Set("outputStyle", value); err != nil {

@@ -47,7 +47,7 @@ func TestPlaceCommands(t *testing.T) {
 		{"output-style", "Terse  Short answers."},
 		{"output-style Terse", "output style: Terse"},
 		{"output-style nobody", "error: there is no output style nobody"},
-		{"output-style none", "output style: none"},
+		{"output-style NONE", "output style: none"},
 		{"doctor", "sandbox    off"},
 		{"review the parser", "The user says what to review: the parser"},
 	} {

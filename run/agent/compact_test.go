@@ -306,6 +306,25 @@ func TestCompactOverflow(t *testing.T) {
 	}
 }
 
+// TestCompactReserve: a conversation that leaves less of the window free than the user wants is compacted, one that fits
+// otherwise is not.
+func TestCompactReserve(t *testing.T) {
+	for reserve, want := range map[int]int{0: 0, 9_000: 1} {
+		script := []llmtest.Answer{calls(16_000, "huge"), {Text: "12000"}}
+		if want > 0 {
+			script = slices.Insert(script, 1, llmtest.Answer{When: "Write the summary", Text: "## Goal\nG"})
+		}
+		m := llmtest.New(script...)
+		m.Model = llm.Info{ID: "test/m", Window: 20_000}
+		log := session.New(session.Header{ID: "s"})
+		turn(t, &agent.Agent{Model: m, Tools: tool.Set{big()}, Reserve: reserve, Policy: agent.Policy{Gate: open}}, log,
+			"count the words")
+		if c := compactions(log); len(c) != want || m.Left() > 0 {
+			t.Errorf("reserve %d: %d compactions, %d answers left", reserve, len(c), m.Left())
+		}
+	}
+}
+
 // TestCompactHuge: a result that would fill the window is not kept; the model gets the user's words and the summary's
 // account of the result, and requests less.
 func TestCompactHuge(t *testing.T) {

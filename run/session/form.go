@@ -12,6 +12,7 @@ const (
 	FormChange Form = "change" // of a file, see [Result.Change]
 	FormOutput Form = "output" // of a command, see [Result.Output]
 	FormAgent  Form = "agent"  // the end of a sub-agent, see [Result.SubAgent]
+	FormTodos  Form = "todos"  // the list of steps after the call, see [Result.Todos]
 )
 
 // A ShownChange is what people see of a change in a file.
@@ -27,8 +28,8 @@ type ShownOutput struct {
 	Status string `json:"status"` // ends the text, and is for the model
 }
 
-// form returns the form of a result, also of one in a log from before forms were recorded.
-func (r *Result) form() Form {
+// DetailsForm returns the form of a result's details, also in a log from before forms were recorded.
+func (r *Result) DetailsForm() Form {
 	if r.Form != "" || r.Original != nil {
 		return r.Form
 	}
@@ -39,6 +40,8 @@ func (r *Result) form() Form {
 		return FormOutput
 	case "Agent", "Task":
 		return FormAgent
+	case "todo", "TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList":
+		return FormTodos
 	}
 	return ""
 }
@@ -57,10 +60,18 @@ func (r *Result) SubAgent() *Agent {
 	return nil
 }
 
+// Todos returns the details of a result with the list of steps; nil: it has none, or it failed.
+func (r *Result) Todos() json.RawMessage {
+	if r.IsError || r.DetailsForm() != FormTodos {
+		return nil
+	}
+	return r.Details
+}
+
 // detailsAs decodes the details of a result with a form; those of another form, or with a mistake, are empty.
 func detailsAs[T any](r *Result, form Form) (v T) {
 	var zero T
-	if r.form() != form || json.Unmarshal(r.Details, &v) != nil {
+	if r.DetailsForm() != form || json.Unmarshal(r.Details, &v) != nil {
 		return zero
 	}
 	return v

@@ -69,6 +69,7 @@ type State struct {
 type LastDetails struct {
 	Entry int
 	Data  json.RawMessage
+	Form  Form
 }
 
 // A Scope is the effect of one skill on the run.
@@ -140,7 +141,7 @@ func (s *State) fold(e Entry) {
 			if s.Details == nil {
 				s.Details = map[string]LastDetails{}
 			}
-			s.Details[e.Result.Name] = LastDetails{e.ID, e.Result.Details}
+			s.Details[e.Result.Name] = LastDetails{e.ID, e.Result.Details, e.Result.DetailsForm()}
 		}
 	case TypeDecision:
 		if e.Decision.By.Verdict != permission.Allow {

@@ -53,6 +53,13 @@ func Uncommitted(ctx context.Context, environ []string, root string) bool {
 	return err == nil && out != ""
 }
 
+// Names reports whether a word can name a worktree and its branch.
+func Names(name string) bool {
+	part := `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`
+	return regexp.MustCompile(`^`+part+`(/`+part+`)?$`).MatchString(name) && !strings.HasSuffix(name, ".lock") &&
+		!strings.Contains(name, ".lock/")
+}
+
 // locate returns the worktree with a name of the repository that contains dir; it need not exist.
 func locate(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
 	root, err := run(ctx, environ, dir, "rev-parse", "--show-toplevel")
@@ -63,9 +70,7 @@ func locate(ctx context.Context, environ []string, dir, name string) (*Worktree,
 	if err != nil {
 		return nil, errors.New("the repository has no commit yet")
 	}
-	part := `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`
-	if !regexp.MustCompile(`^`+part+`(/`+part+`)?$`).MatchString(name) || strings.HasSuffix(name, ".lock") ||
-		strings.Contains(name, ".lock/") {
+	if !Names(name) {
 		return nil, fmt.Errorf("%q cannot name a worktree: use letters, digits, - _ and dots", name)
 	}
 	w := &Worktree{Dir: filepath.Join(root+".worktrees", filepath.FromSlash(name)), Branch: "knack/" + name, Root: root,

@@ -25,6 +25,7 @@ import (
 
 	"github.com/knack-agent/knack/durable/local"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/authority"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
@@ -284,7 +285,8 @@ func rootCommand(args []string) *cobra.Command {
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	listTopics(root, help)
-	args, problems, err := withoutUnknown(root, emptyResume(joinDebug(args)))
+	args, problems, err := withoutUnknown(root, emptyResume(joinValue(joinValue(args, "--debug", debugTopics),
+		"--worktree", worktree.Names)))
 	f.problems = problems
 	if err != nil {
 		root.RunE = func(*cobra.Command, []string) error { return err }

@@ -19,20 +19,25 @@ import (
 	"github.com/knack-agent/knack/sources"
 )
 
-// joinDebug joins --debug with topics in the next argument, as other agents accept them. Anything else after --debug
-// is the prompt.
-func joinDebug(args []string) []string {
+// joinValue joins a flag that may stand without a value with the next argument, if that can be its value. Anything else
+// after the flag is the prompt.
+func joinValue(args []string, flag string, can func(string) bool) []string {
 	end := slices.Index(args, "--")
 	if end < 0 {
 		end = len(args)
 	}
-	i := slices.Index(args[:end], "--debug")
-	if i < 0 || i+1 >= end || slices.ContainsFunc(strings.Split(args[i+1], ","), func(topic string) bool {
-		return topic != "all" && !slices.Contains(engine.DebugTopics, topic)
-	}) {
+	i := slices.Index(args[:end], flag)
+	if i < 0 || i+1 >= end || !can(args[i+1]) {
 		return args
 	}
-	return slices.Concat(args[:i], []string{"--debug=" + args[i+1]}, args[i+2:])
+	return slices.Concat(args[:i], []string{flag + "=" + args[i+1]}, args[i+2:])
+}
+
+// debugTopics reports whether a word is a list of topics, as other agents accept it after --debug.
+func debugTopics(word string) bool {
+	return !slices.ContainsFunc(strings.Split(word, ","), func(topic string) bool {
+		return topic != "all" && !slices.Contains(engine.DebugTopics, topic)
+	})
 }
 
 // A debugLog is the log of a process: off, on from the start, or switched on later.

@@ -50,7 +50,9 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	switch f.inputFormat {
 	case "text":
 		var err error
-		if in, err = prompt(c.InOrStdin(), args, c.ErrOrStderr(), pipeWait); err != nil {
+		if in, err = prompt(c.InOrStdin(), args, c.ErrOrStderr(), pipeWait); errors.Is(err, errNoPrompt) {
+			return f.noPrompt()
+		} else if err != nil {
 			return err
 		}
 	case "stream-json":
@@ -198,6 +200,18 @@ func refusedLine(refused []engine.Refused) string {
 	return line + "\n"
 }
 
+// errNoPrompt says that neither the command line nor standard input has a prompt.
+var errNoPrompt = errors.New("the prompt is empty")
+
+// noPrompt returns errNoPrompt with what to type, and the word that became the name of the worktree.
+func (f *runFlags) noPrompt() error {
+	if f.worktree != "" && f.worktree != anyWorktree {
+		return engine.Usagef("knack -p --worktree="+plain.Line(f.worktree)+" 'your prompt'",
+			"%w: %s is the NAME of --worktree", errNoPrompt, plain.Line(f.worktree))
+	}
+	return engine.Usagef("knack -p 'your prompt'", "%w", errNoPrompt)
+}
+
 // pipeWait is how long -p with a prompt waits for the first bytes of standard input. Programs that start it often leave
 // a pipe open to which they never write.
 const pipeWait = 3 * time.Second
@@ -245,7 +259,7 @@ func prompt(stdin io.Reader, args []string, stderr io.Writer, wait time.Duration
 		}
 	}
 	if strings.TrimSpace(text) == "" {
-		return agent.Input{}, engine.Usagef("knack -p 'your prompt'", "the prompt is empty")
+		return agent.Input{}, errNoPrompt
 	}
 	return agent.Input{Text: text, Typed: words}, nil
 }

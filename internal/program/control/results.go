@@ -16,32 +16,29 @@ func (o *Messages) keepBefore(e *agent.Ended) {
 	}
 }
 
-// details returns the details of a result; for hosts, those of bash, edit and write also have the members that hosts
+// details returns the details of a result; for hosts, those of commands and changes also have the members that hosts
 // know.
 func (o *Messages) details(r *session.Result) json.RawMessage {
 	if !o.host || o.session == nil || r.IsError && len(r.Details) == 0 {
 		return r.Details
 	}
-	name := r.Name
-	if t, ok := o.session.Now().Tool(name); ok {
-		name = t.Name
-	}
 	var more any
-	switch name {
-	case "bash":
+	switch r.DetailsForm() {
+	case session.FormOutput:
 		var d coding.BashDetails
 		if json.Unmarshal(r.Details, &d) != nil {
 			return r.Details
 		}
 		more = d.ForHosts(llm.TextOf(r.Parts))
-	case "edit", "write":
+	case session.FormChange:
 		var d coding.ChangeDetails
 		if json.Unmarshal(r.Details, &d) != nil || d.Path == "" {
 			return r.Details
 		}
 		d.Before = o.originals[r.ID]
 		delete(o.originals, r.ID)
-		more = d.ForHosts(name == "write")
+		t, known := o.session.Now().Tool(r.Name)
+		more = d.ForHosts(known && t.Name == "write")
 	default:
 		return r.Details
 	}

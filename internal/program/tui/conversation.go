@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/markdown"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
@@ -446,7 +445,7 @@ func (c *conversation) result(r *session.Result) {
 		res.Line = append(res.Line, styled.Span{Text: before + show.Elapsed(d), Style: styled.Dim})
 	}
 	c.keep(shown{head: append(append(styled.Line(nil), c.heading(k)...), outcome(res, r)...), text: res.Whole})
-	if engine.IsTodo(r.Name) && !r.IsError { // the live area shows the list
+	if r.Todos() != nil { // the live area shows the list
 		return
 	}
 	c.aborted = res.Mark == styled.Warn

@@ -79,8 +79,8 @@ func (a *app) event(e engine.Event) {
 		a.usage(a.session.Log().State())
 	case e.Entry != nil && e.Entry.Activation != nil:
 		a.usage(a.session.Log().State())
-	case e.Entry != nil && e.Entry.Result != nil && !e.Entry.Result.IsError && engine.IsTodo(e.Entry.Result.Name):
-		a.view.todos = todosOf(e.Entry.Result.Details)
+	case e.Entry != nil && e.Entry.Result != nil && e.Entry.Result.Todos() != nil:
+		a.view.todos = todosOf(e.Entry.Result.Todos())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -50,6 +51,9 @@ type todoChange struct {
 type todoDetails struct {
 	Items []Todo `json:"items"`
 }
+
+// Form implements the method by which front ends know how to show the result.
+func (todoDetails) Form() session.Form { return session.FormTodos }
 
 // todoTool returns the tool todo, which keeps its list in m.
 func todoTool(m *Memory) tool.Tool {
