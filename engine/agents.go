@@ -15,7 +15,6 @@ import (
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
-	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // newAgentFunc returns the function that makes the sub-agents of an agent, which works at a place; the zero Place
@@ -61,7 +60,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, at Place) func(context.Context,
 			prompt.Index = s.Catalog().Listing(t.View()).Text
 		}
 		a.System = prompt.String()
-		files := s.parts.wrap(coding.Tools(at.Workspace, o), at)
+		files := s.parts.placed(at, o)
 		a.Tools = slices.Concat(files, s.shared, t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))

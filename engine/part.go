@@ -34,7 +34,10 @@ type Part struct {
 	Skills map[string]PartSkill
 	// Known returns all tools that Open may give, for rules, hooks and help, which know no session: they must not be
 	// called. It is called once for each project. nil: there are none.
-	Known func() PartTools
+	Known func(Brought) PartTools
+	// Problems says what is wrong with what the user and the project bring, also what is not approved. It is called once
+	// for each project. nil: nothing is.
+	Problems func(Brought) []knack.Problem
 	// Open makes the part for a session that begins. nil: it is off in this session. A session does not start without a
 	// part that fails.
 	Open func(context.Context, *Conv) (*Live, error)
@@ -51,6 +54,18 @@ type PartTools struct {
 	Shared   tool.Set // like the built-in tools, also for sub-agents
 	Listed   tool.Set // like the built-in tools, but sub-agents do not have them
 	Unlisted tool.Set // only if the user has chosen no tools; see [tool.Tool].Unlisted for when the model sees them
+	// Placed are those of Live.Placed; they are given by Part.Known only.
+	Placed tool.Set
+}
+
+// Brought is where a part finds what the user and the project bring for it. The zero Brought has nothing.
+type Brought struct {
+	Dirs []string // of the project: the working directory and its parents up to the root
+	User string   // the user's configuration directory; "": nothing of the user is read
+	// Check returns nil if the user has approved a project's file with this content. It may be called at any time.
+	Check func(file string, data []byte) error
+	// Names returns the names of the program's tools, which nothing else may have; nil: there are none.
+	Names func() []string
 }
 
 // Live is a part in one session. Every field may be nil. The funcs may be called by several goroutines; no lock of the
@@ -58,6 +73,9 @@ type PartTools struct {
 type Live struct {
 	// Tools returns the part's tools; it is called once, when the session begins.
 	Tools func() PartTools
+	// Placed returns tools that work in a Place, such as programs that run there. It is called when the session begins, when
+	// it moves, and for each agent.
+	Placed func(Place, coding.Options) tool.Set
 	// Wrap changes the tools that work on files in a Place. The parts wrap them in the order in which they stand in
 	// Options.Parts, so that the last one is the first to see a call.
 	Wrap func(tool.Set, Place) tool.Set
@@ -207,7 +225,7 @@ func (c *Conv) Move(to Place) {
 	s := c.session
 	var tools tool.Set
 	if to.Worktree != "" {
-		tools = s.parts.wrap(coding.Tools(to.Workspace, s.coding), to)
+		tools = s.parts.placed(to, s.coding)
 	}
 	if running := s.place.set(to, tools); running != nil {
 		running.Move(s.gate.Replace(gateOptions(s, s.engine.Project(), s.place.now())))
@@ -316,7 +334,9 @@ func (all liveParts) tools() (sum PartTools) {
 }
 
 // listed returns the names of those that a session has which chooses none.
-func (t PartTools) listed() []string { return append(t.Shared.Names(), t.Listed.Names()...) }
+func (t PartTools) listed() []string {
+	return slices.Concat(t.Placed.Names(), t.Shared.Names(), t.Listed.Names())
+}
 
 // problems returns what the parts tell the user when the session begins.
 func (all liveParts) problems() (list []knack.Problem) {
@@ -339,8 +359,14 @@ func (all liveParts) prompts() (texts []string) {
 	return texts
 }
 
-// wrap returns tools that work in a place as the parts change them.
-func (all liveParts) wrap(tools tool.Set, in Place) tool.Set {
+// placed returns the tools that work in a place, as the parts change them.
+func (all liveParts) placed(in Place, o coding.Options) tool.Set {
+	tools := coding.Tools(in.Workspace, o)
+	for _, p := range all {
+		if p.Placed != nil {
+			tools = append(tools, p.Placed(in, o)...)
+		}
+	}
 	for _, p := range all {
 		if p.Wrap != nil {
 			tools = p.Wrap(tools, in)

@@ -32,6 +32,8 @@ import (
 // templates, agents and hooks. It is immutable and safe for concurrent use; to see changes, load a new
 // one.
 type Project struct {
+	Brought Brought // what parts find; it must not be changed
+
 	options       Options
 	dir           string // absolute
 	root          string
@@ -72,7 +74,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	p := &Project{options: o}
 	p.own.project, p.foreign.project, p.servers.project = p, p, p
 	p.passedOver = sync.OnceValue(func() []knack.Problem { return searchOthers(p) })
-	p.known = sync.OnceValue(func() known { return knownOf(o.Parts) })
+	p.known = sync.OnceValue(func() known { return knownOf(p.Brought, o.Parts) })
 	env := o.Env
 	var err error
 	if o.Dir == "" {
@@ -116,6 +118,14 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	p.root = sources.Root(p.dir)
 	if p.trust, err = openTrust(env, p.dir, o.Trust); err != nil {
 		return nil, err
+	}
+	p.Brought.Check = p.trust.Check
+	p.Brought.Names = func() []string { return KnownTools(o.Parts...).AllNames() }
+	if !o.Bare && p.hasLayer("user") {
+		p.Brought.User = env.ConfigDir()
+	}
+	if !o.Bare && p.hasLayer("project") {
+		p.Brought.Dirs = layout.Dirs(p.dir, p.root)
 	}
 	for _, dir := range o.AddDirs {
 		added, err := openTrust(env, dir, o.Trust)
@@ -331,6 +341,11 @@ func (p *Project) findTemplates() {
 	plugins, worse := p.plugins.agents()
 	p.agents = slices.Concat(p.agents, plugins, agent.BuiltIn(), o.BuiltIn)
 	p.problems = slices.Concat(p.problems, bad, more, worse)
+	for _, x := range p.options.Parts {
+		if x.Problems != nil {
+			p.problems = append(p.problems, x.Problems(p.Brought)...)
+		}
+	}
 }
 
 func (p *Project) setView() {

@@ -237,7 +237,8 @@ func (s *Session) setTools(p *Project) {
 	}
 	own := s.parts.tools()
 	s.shared = own.Shared
-	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.place.home)), s.shared, own.Listed)
+	placed := s.parts.placed(s.place.home, s.coding)
+	s.files = slices.Concat(s.place.wrap(placed), s.shared, own.Listed)
 	base := p.known().defaults
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))

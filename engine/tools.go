@@ -18,16 +18,7 @@ import (
 
 // KnownTools returns the tools of the engine and of parts, for rules, hooks and front ends. They have no workspace and
 // must not be called.
-func KnownTools(parts ...Part) tool.Set {
-	all := slices.Clone(coreTools())
-	for _, p := range parts {
-		if p.Known != nil {
-			t := p.Known()
-			all = slices.Concat(all, t.Shared, t.Listed, t.Unlisted)
-		}
-	}
-	return all
-}
+func KnownTools(parts ...Part) tool.Set { return knownOf(Brought{}, parts).tools }
 
 // coreTools are those of KnownTools that no part has.
 var coreTools = sync.OnceValue(func() tool.Set {
@@ -42,14 +33,16 @@ type known struct {
 
 func (k known) names() []string { return k.tools.AllNames() }
 
-func knownOf(parts []Part) known {
-	names := []string{coding.Names(), "Agent"}
+func knownOf(b Brought, parts []Part) known {
+	names, all := []string{coding.Names(), "Agent"}, slices.Clone(coreTools())
 	for _, x := range parts {
 		if x.Known != nil {
-			names = append(names, x.Known().listed()...)
+			t := x.Known(b)
+			names = append(names, t.listed()...)
+			all = slices.Concat(all, t.Placed, t.Shared, t.Listed, t.Unlisted)
 		}
 	}
-	return known{KnownTools(parts...), strings.Join(names, ",")}
+	return known{all, strings.Join(names, ",")}
 }
 
 // RuleProblems returns what is wrong with the rules in a skill's allowed-tools and disallowed-tools: patterns

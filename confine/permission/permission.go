@@ -92,6 +92,7 @@ const (
 	KindAgent      Kind = "Agent"      // the name of an agent
 	KindWebFetch   Kind = "WebFetch"   // a URL
 	KindWebSearch  Kind = "WebSearch"  // without text
+	KindTool       Kind = "Tool"       // the name of a tool that a program of the user's or of the project's is
 	KindNetwork    Kind = "Network"    // host:port of a connection that a command makes, see [HostSubject]
 )
 
@@ -133,6 +134,9 @@ type Subject struct {
 	// administrator only to all other servers.
 	Server Origin `json:"-"`
 }
+
+// Runs reports whether allowing a subject runs a program: a command line, or a program that is a tool.
+func (s Subject) Runs() bool { return s.IsCommand() || s.Kind == "bash" || s.Kind == KindTool }
 
 // IsCommand reports whether a subject is a command line of any shell.
 func (s Subject) IsCommand() bool { return s.Kind == KindBash || s.Kind == KindPowerShell }

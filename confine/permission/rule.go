@@ -213,6 +213,7 @@ var kinds = [...]struct {
 	{"PowerShell", KindPowerShell, ""},
 	{"WebFetch", KindWebFetch, ""}, {"web_fetch", KindWebFetch, ""},
 	{"WebSearch", KindWebSearch, ""}, {"web_search", KindWebSearch, ""},
+	{"Tool", KindTool, ""},
 	{"Network", KindNetwork, ""},
 }
 

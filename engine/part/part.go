@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/batch"
 	"github.com/knack-agent/knack/engine/part/browser"
 	"github.com/knack-agent/knack/engine/part/memory"
+	"github.com/knack-agent/knack/engine/part/own"
 	"github.com/knack-agent/knack/engine/part/plan"
 	"github.com/knack-agent/knack/engine/part/reads"
 	"github.com/knack-agent/knack/engine/part/schedule"
@@ -33,6 +34,7 @@ func All() []engine.Part {
 		worktree.Part(),
 		schedule.Part(nil),
 		batch.Part(nil),
+		own.Part(),
 	}
 }
 

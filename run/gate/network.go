@@ -69,7 +69,7 @@ func (a *approval) newNetwork(ctx context.Context, subjects []permission.Subject
 
 // openNetwork lets the commands of a permit reach what rules, answers and the user allow.
 func (a *approval) openNetwork(ctx context.Context, p *tool.Permit) {
-	if !slices.ContainsFunc(p.Subjects, func(s permission.Subject) bool { return s.IsCommand() || isBash(s.Kind) }) {
+	if !slices.ContainsFunc(p.Subjects, permission.Subject.Runs) {
 		return
 	}
 	n := a.newNetwork(ctx, p.Subjects)

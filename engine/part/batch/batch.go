@@ -14,7 +14,7 @@ import (
 // off, too, where the workspace is elsewhere.
 func Part(k batch.Keeper) engine.Part {
 	return engine.Part{Name: "batch",
-		Known: func() engine.PartTools { return engine.PartTools{Unlisted: batch.Tools(nil, "", nil)} },
+		Known: func(engine.Brought) engine.PartTools { return engine.PartTools{Unlisted: batch.Tools(nil, "", nil)} },
 		Open: func(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 			if _, local := c.Place().Workspace.(*workspace.Local); k == nil || !local {
 				return nil, nil

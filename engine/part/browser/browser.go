@@ -16,7 +16,7 @@ import (
 // the workspace is not on this machine.
 func Part() engine.Part {
 	return engine.Part{Name: "browser", Open: open,
-		Known: func() engine.PartTools {
+		Known: func(engine.Brought) engine.PartTools {
 			return engine.PartTools{Unlisted: browser.New(browser.Options{}).Tools()}
 		},
 		Skills: map[string]engine.PartSkill{"browser": {Open: func(p *engine.Project) bool { return program(p) != "" }}}}

@@ -23,7 +23,9 @@ import (
 // prompt, /memory, and "# TEXT" as a prompt.
 func Part() engine.Part {
 	return engine.Part{Name: name, Open: open, Shorthand: shorthand,
-		Known: func() engine.PartTools { return engine.PartTools{Listed: tool.Set{memory.Tool(memory.Options{})}} },
+		Known: func(engine.Brought) engine.PartTools {
+			return engine.PartTools{Listed: tool.Set{memory.Tool(memory.Options{})}}
+		},
 		Commands: []engine.Command{{Name: "memory", Hint: "[add TEXT]",
 			Description: "list notes; add, propose, edit, on, off", Run: command}},
 		Skills: map[string]engine.PartSkill{"remember": {Text: listed, Open: func(p *engine.Project) bool {

@@ -44,7 +44,7 @@ var (
 // Part is plan mode.
 func Part() engine.Part {
 	return engine.Part{Name: "plan", Open: open,
-		Known: func() engine.PartTools {
+		Known: func(engine.Brought) engine.PartTools {
 			return engine.PartTools{Unlisted: tools(nil, nil, func() bool { return true })}
 		},
 		Commands: []engine.Command{

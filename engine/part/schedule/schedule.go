@@ -14,7 +14,7 @@ import (
 // so the part is off, too, where the workspace is elsewhere.
 func Part(k schedule.Keeper) engine.Part {
 	return engine.Part{Name: "schedule",
-		Known: func() engine.PartTools { return engine.PartTools{Unlisted: schedule.Tools(nil, "", nil)} },
+		Known: func(engine.Brought) engine.PartTools { return engine.PartTools{Unlisted: schedule.Tools(nil, "", nil)} },
 		Open: func(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 			if _, local := c.Place().Workspace.(*workspace.Local); k == nil || !local {
 				return nil, nil

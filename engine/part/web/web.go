@@ -16,7 +16,7 @@ import (
 
 // Part is the web: web_fetch, and web_search if the setting web.search names an engine. Sub-agents have them too.
 func Part() engine.Part {
-	return engine.Part{Name: "web", Open: open, Known: func() engine.PartTools {
+	return engine.Part{Name: "web", Open: open, Known: func(engine.Brought) engine.PartTools {
 		return engine.PartTools{Shared: web.Tools(web.Options{Search: web.EngineFunc(nil)})}
 	}}
 }

@@ -37,7 +37,7 @@ var (
 // Part is EnterWorktree and ExitWorktree. It is off where the workspace is not on this machine.
 func Part() engine.Part {
 	return engine.Part{Name: "worktree", Open: open,
-		Known: func() engine.PartTools { return engine.PartTools{Unlisted: (*trees)(nil).tools()} }}
+		Known: func(engine.Brought) engine.PartTools { return engine.PartTools{Unlisted: (*trees)(nil).tools()} }}
 }
 
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {

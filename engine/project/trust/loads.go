@@ -33,6 +33,8 @@ func loads(k Kind, at string, data []byte) []string {
 		return []string{"replaces or extends the system prompt"}
 	case Hooks:
 		return []string{"may be run by hooks in settings"}
+	case layout.Tool:
+		return []string{"may be run as a tool of the model, in the sandbox and after a question"}
 	}
 	return nil
 }

@@ -4,17 +4,10 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/knack-agent/knack/confine/permission"
-	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/engine/part"
-	"github.com/knack-agent/knack/run/tool"
-	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // flagMeanings are flags of Claude Code, Codex, Gemini CLI, OpenCode and Pi that have another name here, with the line
@@ -158,24 +151,4 @@ func (p *promptFile) Set(path string) error {
 	}
 	p.path = path
 	return p.flags.Set(p.to, strings.TrimSpace(string(data)))
-}
-
-// checkTools rejects a value of --tools with a name that no tool has. What comes later is not known yet: the tools of
-// servers; those of other agents are left to a warning.
-func checkTools(spec string) error {
-	if spec == "" {
-		return nil // most starts: making the tools takes time
-	}
-	known := part.KnownTools()
-	between := func(r rune) bool { return r == ',' || unicode.IsSpace(r) }
-	for _, term := range strings.FieldsFunc(coding.Choice(spec, ""), between) {
-		name := strings.TrimLeft(term, "+-")
-		if name == "" || permission.IsOtherAgentsTool(name) {
-			continue
-		}
-		if _, problems := tool.Select(known, "", name); len(problems) > 0 {
-			return engine.Usagef(problems[0].Hint, "--%s", problems[0].Message)
-		}
-	}
-	return nil
 }

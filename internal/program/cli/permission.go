@@ -11,10 +11,8 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/engine/part/web"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
-	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
 )
 
@@ -134,11 +132,6 @@ func callSubjects(
 	}
 	call := t.Propose("", t.Decode(input))
 	return call.SubjectsFor(ctx, call.Input)
-}
-
-// toolsOutside returns the tools that need no conversation. A nil project has no settings.
-func toolsOutside(ws workspace.Workspace, p *engine.Project, o coding.Options) tool.Set {
-	return append(coding.Tools(ws, o), web.Tools(p)...)
 }
 
 // errSilent ends the program with an exit code and no message, because everything was already

@@ -21,8 +21,8 @@ import (
 )
 
 func toolCommand() *cobra.Command {
-	c := &cobra.Command{Use: "tool", Short: "List the tools, and run one as the agent would"}
-	c.AddCommand(toolListCommand(), toolRunCommand())
+	c := &cobra.Command{Use: "tool", Short: "List the tools, run one as the agent would, and write your own"}
+	c.AddCommand(toolListCommand(), toolRunCommand(), toolNewCommand(), toolCheckCommand())
 	return c
 }
 
@@ -40,7 +40,11 @@ func toolListCommand() *cobra.Command {
 				return err
 			}
 			defer ws.Close()
-			tools, problems := tool.Select(toolsOutside(ws, nil, coding.Options{Jobs: new(coding.Jobs)}), coding.All,
+			p, err := engine.Load(c.Context(), new(projectFlags).options())
+			if err != nil {
+				return err
+			}
+			tools, problems := tool.Select(toolsOutside(ws, p, coding.Options{Jobs: new(coding.Jobs)}), coding.All,
 				coding.Choice(choice, coding.All))
 			for _, p := range problems {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s. %s\n", p.Severity, p, p.Hint)

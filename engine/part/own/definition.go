@@ -1,0 +1,213 @@
+package own
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/knack-agent/knack/run/tool"
+)
+
+// A definition describes a tool, in NAME.json or after "knack-tool:" in the first lines of the program.
+type definition struct {
+	Name        string // "": that of the file
+	Description string
+	InputSchema json.RawMessage
+	Command     words   // nil: the program is the file beside NAME.json
+	Effect      effects // what it may do, besides running
+	// Subjects are what a call uses besides running the program, by the rules that decide about it. Each is a path into
+	// the input such as "$.file".
+	Subjects map[string]string
+	Timeout  float64 // seconds; 0: that of commands
+	Summary  string  // one line for the user; {field} stands for a field of the input
+}
+
+// words are a command: one text, which has no arguments, or a list.
+type words []string
+
+// UnmarshalJSON accepts a text or a list of texts.
+func (w *words) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*w = words{one}
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(w))
+}
+
+// effects is a set of the words reads, writes, runs and network, as a list or as text.
+type effects tool.Effect
+
+// UnmarshalJSON accepts a list of words, or one text with the words separated by anything that is not a letter.
+func (e *effects) UnmarshalJSON(data []byte) error {
+	var list []string
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		list = strings.FieldsFunc(text, func(r rune) bool { return r < 'a' || r > 'z' })
+	} else if err := json.Unmarshal(data, &list); err != nil {
+		return err
+	}
+	for _, word := range list {
+		i := slices.Index([]string{"reads", "writes", "runs", "network"}, word)
+		if i < 0 {
+			return fmt.Errorf("effect %q is none of reads, writes, runs, network", word)
+		}
+		*e |= effects([]tool.Effect{tool.Reads, tool.Writes, tool.Runs, tool.Network}[i])
+	}
+	return nil
+}
+
+// headLines is how many lines of a program are searched for its definition, and headMark what begins it.
+const (
+	headLines = 20
+	headMark  = "knack-tool:"
+)
+
+// nameOf is what a tool may be called: providers accept no other names.
+var nameOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`) })
+
+// CheckName returns why a tool cannot have a name; nil: it can.
+func CheckName(name string) error {
+	switch {
+	case !nameOf().MatchString(name):
+		return fmt.Errorf("%q is not a name of a tool: it begins with a letter, and has at most 64 letters, digits, - and _",
+			name)
+	case strings.HasPrefix(strings.ToLower(name), "mcp__"):
+		return errors.New("mcp__ begins the names of servers' tools")
+	}
+	return nil
+}
+
+// inHead returns what a program says after "knack-tool:" in a comment of its first lines: a description, or the JSON of a
+// definition on the same line.
+func inHead(program []byte) (text string, ok bool) {
+	lines := bufio.NewScanner(bytes.NewReader(program[:min(len(program), 64<<10)]))
+	lines.Buffer(nil, 64<<10)
+	for range headLines {
+		if !lines.Scan() {
+			return "", false
+		}
+		before, after, found := strings.Cut(lines.Text(), headMark)
+		if found && strings.Trim(before, " \t#/;*-%\"'<!") == "" {
+			return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(after), "*/")), true
+		}
+	}
+	return "", false
+}
+
+// oneText is the schema of a tool whose program gives only a description.
+const oneText = `{"type":"object","properties":{"input":{"type":"string","description":"what the tool gets"}}}`
+
+// parse reads a definition: JSON, or a description.
+func parse(text string) (*definition, error) {
+	text = strings.TrimSpace(text)
+	d := &definition{}
+	if !strings.HasPrefix(text, "{") {
+		d.Description = text
+	} else {
+		dec := json.NewDecoder(strings.NewReader(text))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(d); err != nil {
+			return nil, err
+		}
+		if dec.More() {
+			return nil, errors.New("there is more than one JSON object")
+		}
+	}
+	return d, d.check()
+}
+
+func (d *definition) check() error {
+	if d.Description = strings.TrimSpace(d.Description); d.Description == "" {
+		return errors.New("there is no description")
+	}
+	if d.Timeout < 0 || d.Timeout > 24*60*60 {
+		return errors.New("timeout must be from 0 to 86400 seconds")
+	}
+	if d.Command != nil && (len(d.Command) == 0 || strings.TrimSpace(d.Command[0]) == "") {
+		return errors.New("command is empty")
+	}
+	for what, path := range d.Subjects {
+		switch {
+		case !slices.Contains([]string{"path", "read", "write", "url"}, what):
+			return fmt.Errorf("subjects: %q is none of path, read, write, url", what)
+		case !strings.HasPrefix(path, "$."):
+			return fmt.Errorf("subjects: %q must begin with $.", path)
+		}
+	}
+	if len(d.InputSchema) == 0 || string(d.InputSchema) == "null" {
+		d.InputSchema = json.RawMessage(oneText)
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(d.InputSchema, &s); err != nil {
+		return fmt.Errorf("inputSchema: %w", err)
+	}
+	if s.Type != "object" {
+		return errors.New("inputSchema: its type must be object")
+	}
+	if _, err := s.Resolve(nil); err != nil {
+		return fmt.Errorf("inputSchema: %w", err)
+	}
+	return nil
+}
+
+func (d *definition) timeout() time.Duration { return time.Duration(d.Timeout * float64(time.Second)) }
+
+// summary describes a call in one line; "": its fields do.
+func (d *definition) summary(input json.RawMessage) string {
+	if d.Summary == "" {
+		return ""
+	}
+	var fields map[string]any
+	if json.Unmarshal(input, &fields) != nil {
+		return ""
+	}
+	text := d.Summary
+	for name, value := range fields {
+		text = strings.ReplaceAll(text, "{"+name+"}", fmt.Sprint(value))
+	}
+	return text
+}
+
+// find returns the texts in an input at a path such as $.file, $.to.file or $.files[*].
+func find(input json.RawMessage, path string) (texts []string, err error) {
+	var v any
+	if err := json.Unmarshal(input, &v); err != nil {
+		return nil, err
+	}
+	at := []any{v}
+	for _, step := range strings.Split(strings.TrimPrefix(path, "$."), ".") {
+		name, all := strings.CutSuffix(step, "[*]")
+		var next []any
+		for _, x := range at {
+			fields, _ := x.(map[string]any)
+			value, ok := fields[name]
+			list, isList := value.([]any)
+			switch {
+			case !ok || value == nil:
+			case all && isList:
+				next = append(next, list...)
+			default:
+				next = append(next, value)
+			}
+		}
+		at = next
+	}
+	for _, x := range at {
+		text, ok := x.(string)
+		if !ok {
+			return nil, fmt.Errorf("%s is not text", path)
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}

@@ -1,0 +1,376 @@
+// Package own is the part with the tools that users and projects write themselves, as programs in any language.
+//
+// A tool is an executable file NAME in the directory tools of the user's configuration, or in .knack/tools of a project,
+// which says so in a comment in its first 20 lines:
+//
+//	#!/bin/sh
+//	# knack-tool: {"description": "Counts words.", "inputSchema": {"type": "object", "properties": {"file": {"type": "string"}}}}
+//
+// or has a file NAME.json with that object beside it, which may also name another command, in which ./FILE is a file
+// beside it. Other files there are plain files. Nothing is run to find out what a file is. A call gets the input as JSON on standard input and, up to 100 KB, in
+// KNACK_TOOL_INPUT; what it prints is the result: see [coding.RunProgram].
+//
+// A call needs a rule Tool(NAME) or the user's answer, whatever effect the definition declares, and it runs in the
+// sandbox, as bash does. The bytes of a project's tools, and of all other files in that directory, must be approved, when
+// the session begins and before each call.
+package own
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
+)
+
+// Part is the part of own tools.
+func Part() engine.Part {
+	return engine.Part{Name: "own", Open: open,
+		Problems: func(b engine.Brought) []knack.Problem { _, problems := Find(b); return problems },
+		Known: func(b engine.Brought) engine.PartTools {
+			programs, _ := Find(b)
+			return engine.PartTools{Placed: tools(programs, engine.Place{}, coding.Options{})}
+		}}
+}
+
+func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
+	programs, _ := Find(c.Project().Brought)
+	return &engine.Live{Placed: func(in engine.Place, o coding.Options) tool.Set { return tools(programs, in, o) }}, nil
+}
+
+// Tools returns the tools as they work in a workspace without a conversation.
+func Tools(b engine.Brought, ws workspace.Workspace, o coding.Options) tool.Set {
+	programs, _ := Find(b)
+	return tools(programs, engine.Place{Workspace: ws}, o)
+}
+
+// tools returns programs as tools that work in a place.
+func tools(programs []*Program, in engine.Place, o coding.Options) (set tool.Set) {
+	for _, p := range programs {
+		set = append(set, p.tool(in, o))
+	}
+	return set
+}
+
+// A Program is a tool that is a program.
+type Program struct {
+	Name string
+	Path string // of the file that defines it, absolute
+
+	definition definition                           // what its file says
+	folder     string                               // the directory of a project that must be approved as a whole; "": the user's
+	check      func(file string, data []byte) error // of folder
+	program    string                               // the file that runs; "": Command names a program of the PATH
+	sum        [sha256.Size]byte                    // of program
+}
+
+// maxProgram limits the size of a program, in bytes; what a project has is limited by what can be approved.
+const maxProgram = 64 << 20
+
+var row = layout.Rows(layout.Tool)[0]
+
+// Find returns the tools, the nearest directory of a project first and the user's last. A tool whose name is taken is left
+// out, and so is one that is not approved; the problems say so.
+func Find(b engine.Brought) (programs []*Program, problems []knack.Problem) {
+	taken := map[string]string{}
+	names := sync.OnceFunc(func() {
+		if b.Names == nil {
+			return
+		}
+		for _, name := range b.Names() {
+			taken[strings.ToLower(name)] = "a tool of Knack"
+		}
+	})
+	add := func(dir string, check func(string, []byte) error) {
+		found, bad := findIn(dir, check)
+		problems = append(problems, bad...)
+		for _, p := range found {
+			names() // most directories have none
+			key := strings.ToLower(p.Name)
+			if other, ok := taken[key]; ok {
+				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: p.Path,
+					Message: fmt.Sprintf("the tool %s is not used: %s has that name", p.Name, other), Hint: "rename the file"})
+				continue
+			}
+			taken[key] = "the one in " + filepath.Dir(p.Path)
+			programs = append(programs, p)
+		}
+	}
+	for _, dir := range b.Dirs {
+		add(filepath.Join(dir, filepath.FromSlash(row.Path)), b.Check)
+	}
+	if b.User != "" {
+		add(filepath.Join(b.User, "tools"), nil)
+	}
+	return programs, problems
+}
+
+// findIn returns the tools in a directory. check is that of a project; nil: the user's.
+func findIn(dir string, check func(string, []byte) error) (programs []*Program, problems []knack.Problem) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	bad := func(path string, err error) {
+		var p knack.Problem
+		if !errors.As(err, &p) {
+			p = knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Path: path,
+				Message: "the tool is left out: " + err.Error(), Hint: "knack help tools"}
+		}
+		same := func(q knack.Problem) bool { return q.Path == p.Path && q.Message == p.Message }
+		if !slices.ContainsFunc(problems, same) { // one file that is not approved closes all tools of its directory
+			problems = append(problems, p)
+		}
+	}
+	if err != nil {
+		bad(dir, err)
+		return nil, problems
+	}
+	files := map[string][]string{} // by the name without suffixes, JSON files last
+	for _, e := range entries {
+		if name := stem(e.Name()); name != "" && !e.IsDir() {
+			files[name] = append(files[name], e.Name())
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		p, err := load(dir, name, files[name], check)
+		switch {
+		case err != nil:
+			bad(filepath.Join(dir, files[name][0]), err)
+		case p != nil:
+			programs = append(programs, p)
+		}
+	}
+	return programs, problems
+}
+
+// stem is the name of the tool that a file may be; "": a hidden file.
+func stem(file string) string {
+	name, _, _ := strings.Cut(file, ".")
+	return name
+}
+
+// load reads the tool that files of one name may be; nil: they are plain files.
+func load(dir, name string, files []string, check func(string, []byte) error) (*Program, error) {
+	p := &Program{Name: name}
+	if check != nil {
+		p.folder, p.check = dir, check
+	}
+	var text string
+	var program []byte
+	for _, file := range files {
+		path := filepath.Join(dir, file)
+		data, err := p.read(path)
+		if err != nil {
+			return nil, err
+		}
+		if file == name+".json" {
+			text, p.Path = string(data), path
+			continue
+		}
+		head, ok := inHead(data)
+		if p.program != "" && !ok {
+			continue // a plain file beside the program
+		}
+		p.program, program = path, data
+		if ok && p.Path == "" {
+			text, p.Path = head, path
+		}
+	}
+	if p.Path == "" {
+		return nil, nil
+	}
+	if check != nil { // before anything of it is used
+		if err := p.approved(); err != nil {
+			return nil, err
+		}
+	}
+	d, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	p.definition = *d
+	switch {
+	case CheckName(name) != nil:
+		return nil, CheckName(name)
+	case d.Name != "" && d.Name != name:
+		return nil, fmt.Errorf("its name is %q, and its file's is %q", d.Name, name)
+	case d.Command != nil:
+		for i, word := range d.Command {
+			if local, ok := strings.CutPrefix(word, "./"); ok && filepath.IsLocal(local) {
+				d.Command[i] = filepath.Join(dir, local)
+			}
+		}
+		p.program, program = "", nil // the command may be anything
+		if filepath.Dir(d.Command[0]) == dir {
+			p.program = d.Command[0]
+			if program, err = p.read(p.program); err != nil {
+				return nil, err
+			}
+		}
+	case p.program == "":
+		return nil, fmt.Errorf("there is neither a command in it nor a program %s beside it", name)
+	}
+	if p.program != "" {
+		p.sum = sha256.Sum256(program)
+		if info, err := os.Stat(p.program); err != nil || runtime.GOOS != "windows" && info.Mode()&0o111 == 0 {
+			return nil, fmt.Errorf("%s is not executable: chmod +x %s", filepath.Base(p.program), p.program)
+		}
+	}
+	return p, nil
+}
+
+// read reads a file of a tool, which is no device and leads out of no project.
+func (p *Program) read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is not a file")
+	case info.Size() > maxProgram:
+		return nil, fmt.Errorf("it is larger than %d MB", maxProgram>>20)
+	}
+	return os.ReadFile(path)
+}
+
+// approved checks all files of the project's directory: programs read each other.
+func (p *Program) approved() error {
+	names, err := layout.Files(os.DirFS(p.folder), ".", row)
+	for _, name := range names {
+		path := filepath.Join(p.folder, filepath.FromSlash(name))
+		data, err := p.read(path)
+		if err == nil {
+			err = p.check(path, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// maxEnv is how much input KNACK_TOOL_INPUT has, in bytes: systems limit the environment of a program.
+const maxEnv = 100 << 10
+
+// Description is what the model is told about the tool.
+func (p *Program) Description() string { return p.definition.Description }
+
+// tool returns the tool as it works in a place.
+func (p *Program) tool(in engine.Place, o coding.Options) tool.Tool {
+	t := tool.Tool{Name: p.Name, Description: p.definition.Description, Schema: p.definition.InputSchema, Origin: p.origin(), Ordered: true,
+		Effect: tool.Effect(p.definition.Effect) | tool.Reads | tool.Writes | tool.Runs}
+	if p.definition.Summary != "" {
+		t.Summary = p.definition.summary
+	}
+	t.Subjects = func(_ context.Context, input json.RawMessage) ([]permission.Subject, error) {
+		return p.subjects(in.Workspace, input)
+	}
+	t.Run = func(ctx context.Context, call tool.Input) (tool.Result, error) {
+		return p.run(ctx, in.Workspace, o, call)
+	}
+	return t
+}
+
+func (p *Program) origin() string {
+	if p.folder == "" {
+		return "your tool " + p.Path
+	}
+	return "the project's tool " + p.Path
+}
+
+// subjects returns what is decided about a call. What the definition declares only adds to the question.
+func (p *Program) subjects(ws workspace.Workspace, input json.RawMessage) ([]permission.Subject, error) {
+	all := []permission.Subject{{Kind: permission.KindTool, Text: p.Name, Note: "it runs " + p.line()}}
+	for what, path := range p.definition.Subjects {
+		texts, err := find(input, path)
+		if err != nil {
+			return nil, err
+		}
+		for _, text := range texts {
+			if what == "url" {
+				all = append(all, permission.Subject{Kind: permission.KindWebFetch, Text: text})
+				continue
+			}
+			file := ws.Path(text)
+			if what != "write" {
+				all = append(all, permission.Subject{Kind: permission.KindRead, Text: file})
+			}
+			if what == "write" || what == "path" && tool.Effect(p.definition.Effect)&tool.Writes != 0 {
+				all = append(all, permission.Subject{Kind: permission.KindEdit, Text: file})
+			}
+		}
+	}
+	return all, nil
+}
+
+// line is the command that runs, for people.
+func (p *Program) line() string {
+	if p.definition.Command == nil {
+		return p.program
+	}
+	return strings.Join(p.definition.Command, " ")
+}
+
+// run runs a call.
+func (p *Program) run(ctx context.Context, ws workspace.Workspace, o coding.Options, call tool.Input) (tool.Result,
+	error) {
+	if !call.Allows(permission.KindTool, p.Name) {
+		return tool.Result{}, errors.New("the call changed after it was allowed: it was not run")
+	}
+	c := workspace.Command{Stdin: bytes.NewReader(call.JSON), Env: []string{"KNACK_TOOL_NAME=" + p.Name},
+		Args: slices.Clone(p.definition.Command)}
+	if len(call.JSON) <= maxEnv {
+		c.Env = append(c.Env, "KNACK_TOOL_INPUT="+string(call.JSON))
+	}
+	if p.check != nil {
+		if err := p.approved(); err != nil {
+			return tool.Result{}, fmt.Errorf("%s was not run: %w", p.Name, err)
+		}
+	}
+	if p.program != "" {
+		data, err := p.read(p.program)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		if sha256.Sum256(data) != p.sum {
+			return tool.Result{}, fmt.Errorf("%s has changed since the session began: it was not run. /new reads it again",
+				p.program)
+		}
+		if len(c.Args) == 0 {
+			c.Args = []string{p.program}
+		}
+		real, err := filepath.EvalSymlinks(p.program)
+		if err != nil {
+			return tool.Result{}, err
+		}
+		c.Scripts = []workspace.Script{{Name: p.program, Path: real, Data: data}}
+	}
+	c.Allow.Read = []string{filepath.Dir(p.Path)}
+	c, err := ws.Prepare(c)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	res := coding.RunProgram(ctx, ws, c, p.definition.timeout(), call, o)
+	for i, path := range res.Touched {
+		res.Touched[i] = ws.Path(path)
+	}
+	return res, nil
+}
