@@ -141,7 +141,7 @@ func (d *definition) check() error {
 		case !slices.Contains([]string{"path", "read", "write", "url"}, what):
 			return fmt.Errorf("subjects: %q is none of path, read, write, url", what)
 		case !strings.HasPrefix(path, "$."):
-			return fmt.Errorf("subjects: %q must begin with $.", path)
+			return fmt.Errorf("subjects: the path %q does not begin with $", path)
 		}
 	}
 	if len(d.InputSchema) == 0 || string(d.InputSchema) == "null" {

@@ -226,7 +226,7 @@ func load(dir, name string, files []string, check func(string, []byte) error) (*
 			}
 		}
 	case p.program == "":
-		return nil, fmt.Errorf("there is neither a command in it nor a program %s beside it", name)
+		return nil, fmt.Errorf("it has no command, and there is no program %s beside it", name)
 	}
 	if p.program != "" {
 		p.sum = sha256.Sum256(program)

@@ -32,7 +32,7 @@ func TestParse(t *testing.T) {
 		`{"description": "x", "command": []}`:                                     "command is empty",
 		`{"description": "x", "command": 3}`:                                      "cannot unmarshal",
 		`{"description": "x", "subjects": {"file": "$.x"}}`:                       `"file" is none of path, read, write, url`,
-		`{"description": "x", "subjects": {"path": "x"}}`:                         `"x" must begin with $.`,
+		`{"description": "x", "subjects": {"path": "x"}}`:                         `"x" does not begin with $`,
 		`{"description": "x", "inputSchema": {"type": "array"}}`:                  "its type must be object",
 		`{"description": "x", "inputSchema": []}`:                                 "inputSchema",
 		`{"description": "x", "inputSchema": {"type": "object", "$ref": "#/no"}}`: "inputSchema",
