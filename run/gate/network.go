@@ -153,11 +153,38 @@ func (n *network) subject(to workspace.Destination) permission.Subject {
 	return s
 }
 
+// guarded explains why a host is asked about because of what the command is given: its line, or else all texts of the
+// input.
 func (n *network) guarded() string {
-	if n.opt.Network.Guard == nil || n.line == "" {
+	if n.opt.Network.Guard == nil {
 		return ""
 	}
-	return n.opt.Network.Guard(n.line)
+	said := n.line
+	if said == "" {
+		var input any
+		if json.Unmarshal(n.call.Input, &input) != nil {
+			return "what the call is given cannot be read"
+		}
+		said = strings.Join(textsIn(input), "\n")
+	}
+	return n.opt.Network.Guard(said)
+}
+
+// textsIn returns all texts in a decoded JSON value, with the names of fields.
+func textsIn(v any) (texts []string) {
+	switch v := v.(type) {
+	case string:
+		texts = append(texts, v)
+	case []any:
+		for _, x := range v {
+			texts = append(texts, textsIn(x)...)
+		}
+	case map[string]any:
+		for name, x := range v {
+			texts = append(append(texts, name), textsIn(x)...)
+		}
+	}
+	return texts
 }
 
 // whose says in parentheses whose host a destination is, and its port if it is not one of the web.

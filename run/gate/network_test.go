@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -13,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // networked returns the func Reach of a command line that rules allow.
@@ -257,6 +259,18 @@ func TestNetworkGuard(t *testing.T) {
 		t.Error(err)
 	}
 	if err := networked(t, o, "curl https://a.example/")("a.example"); err != nil {
+		t.Error(err)
+	}
+	// of a program that is a tool, what it is given says as much
+	post := tool.Tool{Name: "post", Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+		return []permission.Subject{{Kind: permission.KindTool, Text: "post", Default: permission.Allow}}, nil
+	}}
+	permit, err := newGate(t, o).Ask(t.Context(), post.Propose("1", []byte(`{"to": {"text": ["\u004bEY"]}}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := permit.Allow.Reach(t.Context(), workspace.Destination{Host: "a.example", Port: "443"}); err == nil ||
+		!strings.Contains(err.Error(), "it carries a secret") {
 		t.Error(err)
 	}
 	user := &asked{choice: gate.Always}
