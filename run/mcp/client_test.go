@@ -133,6 +133,9 @@ func TestEndless(t *testing.T) {
 	if len(st.Tools) != maxTools || s.count("tools/list") > maxPages || len(st.Problems) != 1 {
 		t.Errorf("%d tools after %d pages, problems %v", len(st.Tools), s.count("tools/list"), st.Problems)
 	}
+	if got := fmt.Sprint(st.Problems); !strings.Contains(got, "it lists more than 1000 tools: the first 1000 are used") {
+		t.Error(got)
+	}
 	for _, x := range c.Tools(nil) {
 		if len(x.Description) > maxDescription+4 {
 			t.Fatalf("a description of %d bytes", len(x.Description))

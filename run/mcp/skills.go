@@ -210,7 +210,7 @@ func (p *peer) readSkills(ctx context.Context) {
 		case err != nil && !missing(err):
 			listed, problems = nil, []knack.Problem{p.problem("skills/list: %v", explain(err))}
 		case err == nil && !complete:
-			problems = []knack.Problem{p.problem("its list of skills does not end: the first %d are used", len(listed))}
+			problems = []knack.Problem{p.problem("%s", notAll("skills", len(listed), maxSkills))}
 		}
 	}
 	data, _ := json.Marshal(listed) // cannot fail: it was decoded from JSON

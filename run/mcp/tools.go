@@ -61,6 +61,14 @@ func pages[T any](limit int, next func(cursor string) ([]T, string, error)) (all
 	return all, false, nil
 }
 
+// notAll says that not all of a list is used, of which pages has found so many.
+func notAll(what string, found, limit int) string {
+	if found == limit {
+		return fmt.Sprintf("it lists more than %d %s: the first %[1]d are used", limit, what)
+	}
+	return fmt.Sprintf("its list of %s does not end: the first %d are used", what, found)
+}
+
 func (p *peer) listTools(ctx context.Context, session *sdk.ClientSession, problems *[]knack.Problem) ([]*sdk.Tool,
 	error) {
 	found, complete, err := pages(maxTools, func(cursor string) ([]*sdk.Tool, string, error) {
@@ -74,7 +82,7 @@ func (p *peer) listTools(ctx context.Context, session *sdk.ClientSession, proble
 		return nil, nil
 	}
 	if err == nil && !complete {
-		*problems = append(*problems, p.problem("its list of tools does not end: the first %d are used", len(found)))
+		*problems = append(*problems, p.problem("%s", notAll("tools", len(found), maxTools)))
 	}
 	return found, err
 }
