@@ -728,7 +728,8 @@ func TestGitBelow(t *testing.T) {
 		"cd own && git status":              "ask", "cd own/deep && git status": "ask", "cd bare && git status": "ask",
 		"cd common && git status": "ask", "cd link && git status": "ask", "cd link/src && git log": "ask",
 		"cd inner && git status": "ask", "cd .. && git status": "ask", "cd src/../.. && git status": "ask",
-		"cd missing && git status": "allow", "cd $X && git status": "ask", "cd src && git commit -m x": "ask",
+		"cd " + g.repo + "-missing && git status": "ask", // beside it, as in the session's own /tmp
+		"cd missing && git status":                "allow", "cd $X && git status": "ask", "cd src && git commit -m x": "ask",
 		"cp -r evil src && cd src && git status":            "ask",
 		"cp -r evil src && bash -c 'cd src && git status'":  "ask",
 		"echo x > src/HEAD; cd src && git status":           "ask",

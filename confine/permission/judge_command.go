@@ -206,7 +206,7 @@ func (j *judge) keepsRepository(dirs []string) bool {
 	}
 	for _, dir := range dirs {
 		below, ok := strings.CutPrefix(dir, strings.TrimSuffix(j.paths.Dir, "/"))
-		if !ok {
+		if !ok || below != "" && below[0] != '/' {
 			return false // what is not here may be in the session's own /tmp
 		}
 		if _, err := os.Lstat(filepath.FromSlash(dir)); errors.Is(err, fs.ErrNotExist) {
