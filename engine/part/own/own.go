@@ -84,7 +84,8 @@ type Program struct {
 // maxProgram limits the size of a program, in bytes; what a project has is limited by what can be approved.
 const maxProgram = 64 << 20
 
-var row = layout.Rows(layout.Tool)[0]
+// row says where a project has its tools.
+func row() layout.Row { return layout.Rows(layout.Tool)[0] }
 
 // Find returns the tools, the nearest directory of a project first and the user's last. A tool whose name is taken is left
 // out, and so is one that is not approved; the problems say so.
@@ -114,7 +115,7 @@ func Find(b engine.Brought) (programs []*Program, problems []knack.Problem) {
 		}
 	}
 	for _, dir := range b.Dirs {
-		add(filepath.Join(dir, filepath.FromSlash(row.Path)), b.Check)
+		add(filepath.Join(dir, filepath.FromSlash(row().Path)), b.Check)
 	}
 	if b.User != "" {
 		add(filepath.Join(b.User, "tools"), nil)
@@ -253,7 +254,7 @@ func (p *Program) read(path string) ([]byte, error) {
 
 // approved checks all files of the project's directory: programs read each other.
 func (p *Program) approved() error {
-	names, err := layout.Files(os.DirFS(p.folder), ".", row)
+	names, err := layout.Files(os.DirFS(p.folder), ".", row())
 	for _, name := range names {
 		path := filepath.Join(p.folder, filepath.FromSlash(name))
 		data, err := p.read(path)

@@ -11,9 +11,6 @@ import (
 	"github.com/knack-agent/knack/run/agent"
 )
 
-// agentRow tells how each directory of agents is searched.
-var agentRow = layout.Rows(layout.Agent)[0]
-
 // Agents finds agent definitions and returns them in order of precedence: managed, given, the
 // user's, the project's with the nearest directory first. A definition whose name is already
 // taken is still in the list, after the one that takes precedence, and causes a Problem. A
@@ -59,7 +56,7 @@ func (l *loader) agents(defs []agent.Definition, from knack.SourceKind, dirs ...
 		if dir == "" {
 			continue
 		}
-		for _, path := range l.files(dir, agentRow, l.bound(project)) {
+		for _, path := range l.files(dir, layout.Rows(layout.Agent)[0], l.bound(project)) {
 			data, err := l.approved(path, project)
 			if err != nil {
 				l.refused(knack.CodeUnreadable, path, err)

@@ -19,9 +19,6 @@ import (
 
 const maxShort = 60 // maximum length of a description taken from the text, in characters
 
-// templateRow tells how each directory of templates is searched.
-var templateRow = layout.Rows(layout.Template)[0]
-
 // Templates finds prompt templates: Markdown files that the user invokes by name (/NAME ARGS),
 // each a [knack.SlashCommand] of kind template. If several have the same name, the first one
 // wins, in this order: Options.Templates, the project's (.knack/prompts, .pi/prompts, the
@@ -66,7 +63,7 @@ func (l *loader) templates(dir string, project bool) []knack.SlashCommand {
 		return nil
 	}
 	var all []knack.SlashCommand
-	for _, path := range l.files(dir, templateRow, l.bound(project)) {
+	for _, path := range l.files(dir, layout.Rows(layout.Template)[0], l.bound(project)) {
 		all = append(all, l.template(path, project)...)
 	}
 	return all
