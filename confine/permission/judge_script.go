@@ -39,8 +39,8 @@ func (j *judge) bash(s Subject) {
 	j.script(script, cover{})
 }
 
-// atTop analyses a line again that asks git for the top of the repository, if that is the working directory, and the
-// line goes nowhere else where git would print another one.
+// atTop parses a line again in which git prints the top of the repository. That must be the working directory, and the
+// line must not go to another repository, where git would print another directory.
 func (j *judge) atTop(s Subject) *bash.CommandLine {
 	unknown := j.line
 	if j.paths.Git == nil || j.paths.Resolve != nil || !j.paths.GitEnv {

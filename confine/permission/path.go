@@ -109,8 +109,8 @@ func (p *PathContext) asWritten(n pathNames) (names []string) {
 	return names
 }
 
-// sessionOwn reports whether all names of a file are in a directory of the session, which reads it without a question,
-// and writes it if it is Temp.
+// sessionOwn reports whether every name of a file is in one of the session's own directories: Temp, where reading and
+// writing need no question, or Output, where reading needs none.
 func (p *PathContext) sessionOwn(n pathNames, k Kind) bool {
 	in := func(dir string, names *[]string) bool {
 		if dir == "" || n.unknownReason != "" {

@@ -189,7 +189,7 @@ func (c *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// asks says whether a channel may be opened. If so, answered must follow.
+// asks reports whether a channel may be opened. If so, the caller calls answered once OpenChannel has returned.
 func (c *wire) asks() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

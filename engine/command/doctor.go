@@ -130,8 +130,9 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 	return x, nil
 }
 
-// OpenHosts returns what opens hosts to commands without a question: hosts that settings name, and those of the allow
-// rules and of the kept rules, as a [engine.TrustReport] has them, that are about hosts. Other rules may still deny.
+// OpenHosts returns what opens hosts to commands without a question: the hosts that settings name, and the rules for hosts
+// among the allow rules and among those that answers have kept (Rules of an [engine.TrustReport]). A deny rule may still
+// close them.
 func OpenHosts(named []string, allow []permission.Rule, kept []string) []string {
 	open := slices.Clone(named)
 	add := func(rule string) {

@@ -39,7 +39,7 @@ func All() []engine.Part {
 }
 
 // With returns the parts with own ones of a program: each takes the place of that with its name, or is the last.
-// Without them, All has nothing that keeps schedules and batches.
+// All by itself keeps no schedules and no batches.
 func With(parts []engine.Part, own ...engine.Part) []engine.Part {
 	parts = slices.Clone(parts)
 	for _, x := range own {

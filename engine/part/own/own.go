@@ -4,11 +4,11 @@
 // which says so in a comment in its first 20 lines:
 //
 //	#!/bin/sh
-//	# knack-tool: {"description": "Counts words.", "inputSchema": {"type": "object", "properties": {"file": {"type": "string"}}}}
+//	# knack-tool: {"description": "Lists what is open.", "inputSchema": {"type": "object"}}
 //
 // or has a file NAME.json with that object beside it, which may also name another command, in which ./FILE is a file
-// beside it. Other files there are plain files. Nothing is run to find out what a file is. A call gets the input as JSON on standard input and, up to 100 KB, in
-// KNACK_TOOL_INPUT; what it prints is the result: see [coding.RunProgram].
+// beside it. Other files there are plain files. Nothing is run to find out what a file is. A call gets the input as JSON
+// on standard input and, up to 100 KB, in KNACK_TOOL_INPUT; what it prints is the result: see [coding.RunProgram].
 //
 // A call needs a rule Tool(NAME) or the user's answer, whatever effect the definition declares, and it runs in the
 // sandbox, as bash does. The bytes of a project's tools, and of all other files in that directory, must be approved, when
@@ -36,6 +36,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
 )
@@ -75,7 +76,7 @@ type Program struct {
 	Path string // of the file that defines it, absolute
 
 	definition definition                           // what its file says
-	folder     string                               // the directory of a project that must be approved as a whole; "": the user's
+	folder     string                               // of a project, to be approved as a whole; "": the user's
 	check      func(file string, data []byte) error // of folder
 	program    string                               // the file that runs; "": Command names a program of the PATH
 	sum        [sha256.Size]byte                    // of program
@@ -106,8 +107,9 @@ func Find(b engine.Brought) (programs []*Program, problems []knack.Problem) {
 			names() // most directories have none
 			key := strings.ToLower(p.Name)
 			if other, ok := taken[key]; ok {
-				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: p.Path,
-					Message: fmt.Sprintf("the tool %s is not used: %s has that name", p.Name, other), Hint: "rename the file"})
+				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn,
+					Path: p.Path, Message: fmt.Sprintf("the tool %s is not used: %s has that name", p.Name, other),
+					Hint: "rename the file"})
 				continue
 			}
 			taken[key] = "the one in " + filepath.Dir(p.Path)
@@ -144,7 +146,7 @@ func findIn(dir string, check func(string, []byte) error) (programs []*Program, 
 		bad(dir, err)
 		return nil, problems
 	}
-	files := map[string][]string{} // by the name without suffixes, JSON files last
+	files := map[string][]string{} // by the name without suffixes
 	for _, e := range entries {
 		if name := stem(e.Name()); name != "" && !e.IsDir() {
 			files[name] = append(files[name], e.Name())
@@ -178,7 +180,7 @@ func load(dir, name string, files []string, check func(string, []byte) error) (*
 	var program []byte
 	for _, file := range files {
 		path := filepath.Join(dir, file)
-		data, err := p.read(path)
+		data, err := regular.Read(path, maxProgram)
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +224,7 @@ func load(dir, name string, files []string, check func(string, []byte) error) (*
 		p.program, program = "", nil // the command may be anything
 		if filepath.Dir(d.Command[0]) == dir {
 			p.program = d.Command[0]
-			if program, err = p.read(p.program); err != nil {
+			if program, err = regular.Read(p.program, maxProgram); err != nil {
 				return nil, err
 			}
 		}
@@ -238,26 +240,12 @@ func load(dir, name string, files []string, check func(string, []byte) error) (*
 	return p, nil
 }
 
-// read reads a file of a tool, which is no device and leads out of no project.
-func (p *Program) read(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a file")
-	case info.Size() > maxProgram:
-		return nil, fmt.Errorf("it is larger than %d MB", maxProgram>>20)
-	}
-	return os.ReadFile(path)
-}
-
 // approved checks all files of the project's directory: programs read each other.
 func (p *Program) approved() error {
 	names, err := layout.Files(os.DirFS(p.folder), ".", row())
 	for _, name := range names {
 		path := filepath.Join(p.folder, filepath.FromSlash(name))
-		data, err := p.read(path)
+		data, err := regular.Read(path, maxProgram)
 		if err == nil {
 			err = p.check(path, data)
 		}
@@ -276,7 +264,8 @@ func (p *Program) Description() string { return p.definition.Description }
 
 // tool returns the tool as it works in a place.
 func (p *Program) tool(in engine.Place, o coding.Options) tool.Tool {
-	t := tool.Tool{Name: p.Name, Description: p.definition.Description, Schema: p.definition.InputSchema, Origin: p.origin(), Ordered: true,
+	t := tool.Tool{Name: p.Name, Description: p.definition.Description, Schema: p.definition.InputSchema,
+		Origin: p.origin(), Ordered: true,
 		Effect: tool.Effect(p.definition.Effect) | tool.Reads | tool.Writes | tool.Runs}
 	if p.definition.Summary != "" {
 		t.Summary = p.definition.summary
@@ -347,7 +336,7 @@ func (p *Program) run(ctx context.Context, ws workspace.Workspace, o coding.Opti
 		}
 	}
 	if p.program != "" {
-		data, err := p.read(p.program)
+		data, err := regular.Read(p.program, maxProgram)
 		if err != nil {
 			return tool.Result{}, err
 		}

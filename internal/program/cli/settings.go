@@ -115,7 +115,8 @@ func settingsCheckCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Check the settings files and the hooks in them",
 		Long: `Check every settings file that counts here, and the hooks in it, and print what is wrong with its place.
-Then the settings of other programs follow that have no effect here, with what has.
+It ends with the settings of other programs that have no effect here, each with
+what to set instead.
 The exit code is 1 if anything is wrong.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {

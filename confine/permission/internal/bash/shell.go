@@ -76,8 +76,8 @@ func Parse(text string, spare int) (*CommandLine, error) {
 	return ParseIn("", text, spare)
 }
 
-// ParseIn is Parse where "git rev-parse --show-toplevel" prints top; "" if that is not known. It does so only where no
-// command of the line goes to another repository, which is for the caller to see from its Moves.
+// ParseIn is Parse where "git rev-parse --show-toplevel" prints top; "": what it prints is not known. The caller must see
+// from the Moves that no command of the line goes to another repository, where git would print another directory.
 func ParseIn(top, text string, spare int) (*CommandLine, error) {
 	if len(text) > maxLength+spare && utf8.RuneCountInString(text) > maxLength+spare {
 		return nil, errLong
