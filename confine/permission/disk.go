@@ -266,6 +266,29 @@ func (j *judge) walk(dir string, visit func(name string, e fs.DirEntry) error) (
 	return all
 }
 
+// protectedBelow returns a protected name below a directory of the workspace; "" if there is none. It looks where the
+// sandbox looks, which closes the file to the command.
+func (j *judge) protectedBelow(n pathNames) (found string) {
+	const maxFiles = 5000
+	if !j.confined() || !j.paths.inside(n) || slices.Contains(j.paths.roots(), n.target()) {
+		return ""
+	}
+	left := maxFiles
+	j.walk(n.target(), func(name string, e fs.DirEntry) error {
+		switch left--; {
+		case left == 0 || found != "":
+			return fs.SkipAll
+		case e.IsDir() && Unwatched(e.Name()):
+			return fs.SkipDir
+		}
+		if pat, at := j.paths.protectedName(name); pat != "" && len(at) == len(name) {
+			found = strings.TrimPrefix(name, n.target()+"/")
+		}
+		return nil
+	})
+	return found
+}
+
 // links lists the symbolic links below a directory, and reports whether the list is complete.
 func (j *judge) links(dir string) (links []string, all bool) {
 	if j.paths.Below != nil { // each of them may be a link

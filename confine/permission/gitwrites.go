@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/confine/permission/internal/bash"
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
@@ -48,7 +49,8 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 		if reads {
 			continue
 		}
-		written := p.Git.written(p.ctx, filepath.FromSlash(dir), words[c.Subcommand:])
+		j.outerWorktrees(dir, words[c.Subcommand:])
+		written := p.Git.written(p.ctx, filepath.FromSlash(dir), words[c.Subcommand:], j.confined())
 		j.deniedWrites(written, words[c.Subcommand])
 		if k == len(dirs)-1 { // where it runs if each cd before it succeeds; elsewhere the sandbox stops it
 			j.deniedTouch(dir, words[c.Subcommand:])
@@ -59,6 +61,29 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 				continue
 			}
 			j.file(Subject{Kind: KindEdit, Text: file, Tool: j.request.Tool, Aliases: j.request.Aliases, Replace: true}, n, nil,
+				false)
+		}
+	}
+}
+
+// outerWorktrees judges the directories outside the workspace that git worktree makes or removes: the sandbox must open
+// them.
+func (j *judge) outerWorktrees(dir string, words []string) {
+	ops, _, _ := operands(words[1:], words[0])
+	if words[0] != "worktree" || len(ops) < 2 || !j.confined() {
+		return
+	}
+	dirs := ops[1:2]
+	switch ops[0] {
+	case "add", "remove":
+	case "move":
+		dirs = ops[1:]
+	default:
+		return
+	}
+	for _, to := range dirs {
+		if n := j.paths.name(to, dir); to != "" && n.unknownReason == "" && !j.paths.inside(n) {
+			j.file(Subject{Kind: KindEdit, Text: n.target(), Tool: j.request.Tool, Aliases: j.request.Aliases, Dir: true}, n, nil,
 				false)
 		}
 	}
@@ -117,18 +142,28 @@ type gitFile struct {
 
 // written returns the files that a git command in dir would write or remove: words are its subcommand and arguments,
 // "" for an unknown one. The list may name more files than the command will write. What git cannot know beforehand,
-// such as what a pull will fetch, is missing.
-func (g *Git) written(ctx context.Context, dir string, words []string) []gitFile {
+// such as what a pull will fetch, is missing. confined means that a sandbox closes git's own files: what of these the
+// command writes belongs to the list only then.
+func (g *Git) written(ctx context.Context, dir string, words []string, confined bool) []gitFile {
 	sub, args := words[0], words[1:]
 	switch sub {
 	case "clone", "init", "init-db":
 		return newRepository(dir, sub, args)
+	case "config", "remote", "branch":
+		if !confined {
+			return nil
+		}
 	case "checkout", "switch", "restore", "merge", "pull", "cherry-pick", "revert", "rebase", "stash", "reset",
 		"read-tree", "checkout-index", "apply", "am", "bisect", "rm", "worktree", "sparse-checkout", "submodule":
 	default:
 		return nil
 	}
-	return g.inWorktree(ctx, dir, func(t *worktree) { t.add(sub, args) })
+	files := g.inWorktree(ctx, dir, func(t *worktree) { t.add(sub, args, confined) })
+	if ops, after, _ := operands(args, sub); files == nil && sub == "submodule" && len(ops) > 0 && ops[0] == "add" {
+		// The line itself makes the repository, perhaps.
+		files = append(newRepository(dir, "clone", append(after, ops[1:]...)), gitFile{top: dir, name: "/.gitmodules"})
+	}
+	return files
 }
 
 // inWorktree returns the files that f collects about the work tree around a directory.
@@ -340,6 +375,8 @@ var gitValued = map[string]gitOptions{
 	"reflog": printsValued, "diff-tree": printsValued, "format-patch": {"nLGSUOlov", "--output-directory --since --until"},
 	"archive":   {"o", "--format --prefix --output --remote --exec --add-file --mtime"},
 	"grep":      {"efABCmO", "--max-depth --max-count --threads --after-context --before-context --context"},
+	"branch":    {"u", "--set-upstream-to --sort --format --points-at"},
+	"remote":    {"tm", ""},
 	"submodule": {"bj", "--branch --name --reference --depth --jobs --filter"},
 }
 
@@ -385,7 +422,7 @@ func operands(args []string, sub string) (ops, after, options []string) {
 }
 
 // add adds the files that one subcommand would write.
-func (t *worktree) add(sub string, args []string) {
+func (t *worktree) add(sub string, args []string, confined bool) {
 	ops, after, options := operands(args, sub)
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(options, func(o string) bool { return slices.Contains(names, o) })
@@ -517,8 +554,24 @@ func (t *worktree) add(sub string, args []string) {
 			t.file(filepath.Join(t.repo.dirs[1], "config"))
 			t.file(filepath.Join(t.repo.dirs[0], "config.worktree"))
 		}
+	case "config":
+		if !has("--global", "--system", "--worktree", "-f", "--file", "--blob") && gitSetsConfig(args) {
+			t.file(filepath.Join(t.repo.dirs[1], "config"))
+		}
+	case "remote":
+		if slices.Contains([]string{"add", "rename", "remove", "rm", "set-url", "set-branches"}, first) {
+			t.file(filepath.Join(t.repo.dirs[1], "config"))
+		}
+	case "branch":
+		if value("-u") != "" || value("--set-upstream-to") != "" || has("--unset-upstream", "--edit-description") {
+			t.file(filepath.Join(t.repo.dirs[1], "config"))
+		}
 	case "submodule":
 		switch first {
+		case "init", "deinit", "sync", "set-url", "set-branch", "absorbgitdirs":
+			if confined {
+				t.ownSubmodules(slices.Concat(ops[1:], after), first)
+			}
 		case "add":
 			t.others = append(t.others, newRepository(t.dir, "clone", append(after, ops[1:]...))...)
 			t.names[".gitmodules"] = true
@@ -528,9 +581,67 @@ func (t *worktree) add(sub string, args []string) {
 			t.submodules(t.specs(slices.Concat(ops[1:], after)))
 		}
 	case "worktree":
-		if first == "add" && len(ops) > 1 {
+		switch {
+		case first == "add" && len(ops) > 1:
 			t.addWorktree(ops[1], append(ops, "HEAD")[2])
+		case confined && (first == "remove" || first == "move") && len(ops) > 1:
+			t.ownWorktree(ops[1])
+		case confined && (first == "prune" || first == "repair"):
+			t.file(filepath.Join(t.repo.dirs[1], "worktrees"))
 		}
+	}
+}
+
+// gitSetsConfig reports whether git config with these arguments may write.
+func gitSetsConfig(args []string) bool {
+	ops := 0
+	for _, a := range args {
+		switch a, _, _ := strings.Cut(a, "="); a {
+		case "--get", "--get-all", "--get-regexp", "--get-urlmatch", "--get-color", "--get-colorbool", "--list", "-l":
+			return false
+		case "--unset", "--unset-all", "--remove-section", "--rename-section", "--add", "--replace-all", "--edit", "-e":
+			return true
+		default:
+			if !strings.HasPrefix(a, "-") {
+				ops++
+			}
+		}
+	}
+	return ops > 1 && args[0] != "get" && args[0] != "list"
+}
+
+// ownSubmodules adds what git submodule does to the configuration and the work trees of submodules.
+func (t *worktree) ownSubmodules(names []string, what string) {
+	t.file(filepath.Join(t.repo.dirs[1], "config"))
+	switch what {
+	case "set-url", "set-branch":
+		t.names[".gitmodules"] = true
+	case "deinit", "absorbgitdirs":
+		out, _ := t.run(append([]string{"ls-files", "--stage", "-z"}, t.specs(names)...)...)
+		for entry := range strings.SplitSeq(out, "\x00") {
+			if name, ok := strings.CutPrefix(entry, "160000 "); ok {
+				_, name, _ = strings.Cut(name, "\t")
+				t.file(filepath.Join(t.top, filepath.FromSlash(name)))
+			}
+		}
+		fallthrough
+	default:
+		t.file(filepath.Join(t.repo.dirs[1], "modules"))
+	}
+}
+
+// ownWorktree adds the files by which a linked work tree and its repository know each other.
+func (t *worktree) ownWorktree(name string) {
+	if name == "" {
+		return
+	}
+	if !bash.IsAbs(name) {
+		name = path.Join(filepath.ToSlash(t.dir), name)
+	}
+	pointer := filepath.Join(filepath.FromSlash(name), ".git")
+	if own, ok := gitfile.Target(pointer); ok && gitfile.IsWorktree(t.repo.dirs[1], own, pointer) {
+		t.file(pointer)
+		t.file(own)
 	}
 }
 

@@ -406,6 +406,7 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 		judgedFree = &Judged{} // record only denials: the command itself asks already
 	}
 	program, _ := c.Words[0].Value()
+	copied := "" // a protected name below what is copied
 	for i := range c.Files {
 		a := &c.Files[i]
 		for _, v := range a.Values() {
@@ -448,6 +449,9 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					// A rename puts another file in the place of a protected one: writing it is not enough.
 					moves := path.Base(program) == "mv" || c.Git && c.Subcommand > 0 && c.Words[c.Subcommand].Is("mv")
 					sub.Replace = a.Write && moves && j.paths.protected(n) != ""
+					if a.Write && !sub.Replace {
+						sub.Holds = j.holds(path.Base(program), n, copied)
+					}
 					if kind == KindRead && a.Word != nil && a.Word.Glob && j.closed(n) {
 						continue // the command reads those that it may
 					}
@@ -458,7 +462,10 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					if kind == KindRead && free && allowed == nil && !c.Ends {
 						j.endless(sub, n)
 					}
-					quiet := (allowed != nil && !a.Write || allowed == nil && !free) && !sub.Replace // the sandbox needs these
+					if kind == KindRead && path.Base(program) == "cp" {
+						copied = cmp.Or(copied, j.protectedBelow(n))
+					}
+					quiet := (allowed != nil && !a.Write || allowed == nil && !free) && !sub.Replace && sub.Holds == "" // the sandbox needs these
 					j.file(sub, n, judgedFree, quiet)
 					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == KindRead {
 						j.below(sub, n)
@@ -473,6 +480,19 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 	if c.Effect != bash.Reads && (j.rules.DenyFiles() || j.rules.asksToRead()) {
 		j.ruledWords(c, dirs)
 	}
+}
+
+// holds returns a protected name in a directory that a program removes or copies, "" if there is none: the sandbox keeps
+// such a file from being removed or made unless the directory is open to the command.
+func (j *judge) holds(program string, n pathNames, copied string) string {
+	switch {
+	case n.unknownReason != "":
+	case program == "rm":
+		return j.protectedBelow(n)
+	case program == "cp" && j.confined() && j.paths.inside(n):
+		return copied
+	}
+	return ""
 }
 
 // ruledWords judges the words of a command that may do anything with them: none may name a file that a rule denies, and

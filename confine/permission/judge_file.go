@@ -65,6 +65,8 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 	if s.Kind == KindEdit {
 		if pat := p.protected(n); pat != "" {
 			builtin = ReasonProtected + pat
+		} else if s.Holds != "" {
+			builtin = ReasonProtected + s.Holds + reasonHeld
 		} else if s.Replace { // a new repository, or a file that the sandbox hides
 			builtin = reasonReplaced
 			if pat := keyFile(path.Base(n.target())); pat != "" {

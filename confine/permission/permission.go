@@ -126,6 +126,8 @@ type Subject struct {
 	Dir bool `json:"-"`
 	// Replace means that git removes the file of an Edit, or puts another one in its place.
 	Replace bool `json:"-"`
+	// Holds is a protected name below a directory that an Edit removes or makes. "" means none.
+	Holds string `json:"-"`
 	// Hash identifies the approved content, such as that of a skill: the content that runs must
 	// have the same hash. "" means none.
 	Hash string `json:"-"`

@@ -127,6 +127,16 @@ var protectedTable = []struct{ runs, names string }{
 		".config/zed"},
 }
 
+// Unwatched reports whether nothing is looked for in directories of a name: they are too large, and no program looks for
+// skills or settings there.
+func Unwatched(name string) bool {
+	switch name {
+	case "node_modules", "__pycache__", ".venv", "venv", "target", ".cache", ".tox":
+		return true
+	}
+	return false
+}
+
 // protectedNames are the names of the table, as a set.
 var protectedNames = sync.OnceValue(func() PathNames {
 	var names []string

@@ -27,6 +27,7 @@ const (
 	reasonSession       = "the session's own directory"
 	reasonNamed         = "named by an allowed command"
 	reasonReplaced      = ReasonProtected + "a new git repository, with whatever it contains"
+	reasonHeld          = ", in this directory"
 	reasonNothing       = "nothing runs"
 	reasonReads         = "only reads"
 	reasonFunction      = "a function defined in this command; its body is judged"

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"context"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -57,6 +58,24 @@ func (p *PathContext) tree() *linkedTree {
 	return p.Git.linked(p.ctx, p.Dir)
 }
 
+// mainTree returns the main work tree of a repository in which the session is and that has others, nil if there is
+// none, or no sandbox closes the others.
+func (j *judge) mainTree() *linkedTree {
+	p := j.paths
+	if p.Git == nil || p.Dir == "" || !j.confined() {
+		return nil
+	}
+	top := topOf(p.Dir)
+	if entries, err := os.ReadDir(filepath.Join(top, ".git", "worktrees")); err != nil || len(entries) == 0 {
+		return nil
+	}
+	own, common := p.Git.directories(p.ctx, p.Dir)
+	if own == "" || own != common {
+		return nil
+	}
+	return &linkedTree{own: own, common: common, main: filepath.ToSlash(top)}
+}
+
 // mainDir returns what the working directory is called in the main work tree of its repository; "": it is in none that
 // is linked to another one. It starts no git, because rules ask it for each file.
 func (p *PathContext) mainDir() string {
@@ -102,21 +121,30 @@ func (j *judge) namedBy(s Subject, n pathNames) *Rule {
 	return nil
 }
 
-// gitElsewhere judges a git command that acts on another work tree of the session's repository as a write there.
+// gitElsewhere judges a git command that acts on another work tree of the session's repository as a write there. From
+// the main work tree, only a sandbox needs to know.
 func (j *judge) gitElsewhere(c *bash.SimpleCommand, dirs []string) {
 	if !c.Git || c.GitReads || j.mode == Plan {
 		return
 	}
-	var t *linkedTree
-	if t = j.paths.tree(); t == nil {
-		return
+	t, main := j.paths.tree(), false
+	if t == nil {
+		if t = j.mainTree(); t == nil {
+			return
+		}
+		main = true
 	}
 	places, known := j.gitPlaces(c, dirs)
-	if !known {
+	if !known && !main {
 		j.noRuleCanAllow(Subject{Kind: KindBash, Text: c.Text}, reasonOtherTree)
+	}
+	if !known {
 		return
 	}
 	for _, place := range places {
+		if main && j.paths.inside(pathNames{paths: []string{place}}) {
+			continue
+		}
 		other := t.reaches(j.paths, place)
 		if other == "" {
 			continue

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
@@ -50,15 +51,12 @@ var toolCaches = []struct{ variable, under, otherwise, private, program string }
 	{"STATICCHECK_CACHE", "", "~/.cache/staticcheck", "", "staticcheck"},
 }
 
-// skipped are directories that are too large to watch and in which no program looks for skills or settings.
-var skipped = []string{"node_modules", "__pycache__", ".venv", "venv", "target", ".cache", ".tox"}
-
 // rebuilt are smaller ones that tools make anew.
 var rebuilt = []string{".pytest_cache", ".mypy_cache", ".ruff_cache", ".nox", ".gradle", ".parcel-cache", ".turbo"}
 
 // Rebuildable reports whether a directory with this name has only what tools download or make anew from other files.
 func Rebuildable(name string) bool {
-	return slices.Contains(skipped, name) || slices.Contains(rebuilt, name)
+	return permission.Unwatched(name) || slices.Contains(rebuilt, name)
 }
 
 // browserCaches are directories with downloaded browsers and their profiles. They are not moved to a

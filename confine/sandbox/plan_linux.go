@@ -135,6 +135,11 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 			v.protected = append(v.protected, path)
 		}
 	}
+	for _, dir := range allow.Write { // a linked work tree elsewhere: its .git file says which configuration git obeys
+		if file := filepath.Join(dir, ".git"); isFile(file) && !all.contain(file) {
+			v.protected = append(v.protected, links.real([]string{file})...)
+		}
+	}
 	closed := now.closed
 	if len(opened) > 0 || p.only != nil { // other worktrees than usual can be written
 		closed = nil
@@ -323,7 +328,7 @@ func (v *view) guard(gits []string, opened dirSet, closed map[string]bool) {
 			v.protected = append(v.protected, dir)
 			continue
 		}
-		v.pinned = append(append(v.pinned, dir), g.pinned...)
+		v.pinned = append(append(v.pinned, dir), slices.DeleteFunc(g.pinned, opened.contain)...)
 		v.protected = append(v.protected, g.closed...)
 		v.closed = v.closed || len(g.closed) > 0
 		if withinAny(v.writable, dir) {

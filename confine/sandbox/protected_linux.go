@@ -274,8 +274,8 @@ func (n *protectedFiles) leave() {
 }
 
 // end is called after a command. A file or directory that appeared under a protected name is
-// renamed, unless the name is in opened or in replaced, has a file of replaced in it, or the policy keeps
-// it. The notes report this.
+// renamed, unless the name is in opened or in replaced, has a file of replaced in it, the policy keeps
+// it, or it is a repository in which git runs nothing. The notes report this.
 func (n *protectedFiles) end(opened, replaced []string) []string {
 	notes, _ := n.endUnless(nil, opened, replaced)
 	return notes
@@ -296,6 +296,7 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 	}
 	var trees []string
 	var aside []movedFile
+	inert := inertRepos{files: n}
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		was, now := n.known[path], found[path]
 		switch {
@@ -304,6 +305,10 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 		case n.keepNew && was.ino == 0, open.contain(path), above[path], n.moved(now):
 		case n.isWorktree(path, now):
 			if filepath.Base(path) == ".git" && was.ino == 0 {
+				trees = append(trees, filepath.Dir(path))
+			}
+		case was.ino == 0 && n.running == 0 && inert.stays(path, now):
+			if filepath.Base(path) == ".git" {
 				trees = append(trees, filepath.Dir(path))
 			}
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:
@@ -582,7 +587,7 @@ func (n *protectedFiles) touched() (dirs []string) {
 }
 
 // An openFile is an open file (O_PATH) under a protected name or of secrets. It shows where the file is
-// after a directory above it was renamed, perhaps into one of skipped.
+// after a directory above it was renamed, perhaps into one that is not searched.
 type openFile struct {
 	file       *os.File
 	dev, ino   uint64
@@ -657,7 +662,7 @@ func (n *protectedFiles) relocate() {
 // isSkipped reports whether a path is in a directory that is not searched.
 func (n *protectedFiles) isSkipped(path string) bool {
 	rel, _ := subpath.Rel(n.rootOf(path), path)
-	return slices.ContainsFunc(strings.Split(rel, "/"), func(name string) bool { return slices.Contains(skipped, name) })
+	return slices.ContainsFunc(strings.Split(rel, "/"), permission.Unwatched)
 }
 
 // find returns the path of a file; "" if it was removed. While a directory is renamed all the time,
@@ -730,7 +735,7 @@ func (n *protectedFiles) readOne(dir string, found map[string]fileID) (below []s
 			}
 		case permission.KeyFile(name) && !e.IsDir():
 			n.env[path] = true
-		case e.IsDir() && !slices.Contains(skipped, name):
+		case e.IsDir() && !permission.Unwatched(name):
 			if _, ok := n.dirs[path]; !ok {
 				below = append(below, path)
 			}

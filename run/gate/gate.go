@@ -364,7 +364,7 @@ func (a *approval) sandboxAllowance(subjects []permission.Subject) workspace.All
 		}
 		switch s.Kind {
 		case permission.KindEdit:
-			if s.Replace {
+			if s.Replace || s.Holds != "" {
 				allow.Replace = append(allow.Replace, withTarget(s)...)
 				continue
 			}
