@@ -229,7 +229,7 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 	of := map[knack.Code]int{}
 	for _, q := range x.Problems {
 		if q.Severity == knack.Info && q.Code != knack.CodeUnknownKey ||
-			q.Code == knack.CodeSettingIgnored && q.Path == "" && len(x.Unused) > 0 {
+			(q.Code == knack.CodeSettingIgnored || q.Code == knack.CodeAddressIgnored) && q.Path == "" && len(x.Unused) > 0 {
 			continue // the line above lists them
 		}
 		if of[q.Code]++; of[q.Code] > examples {
