@@ -345,7 +345,8 @@ func (c *Catalog) ownLinks() {
 		}
 		var used []*Skill
 		for _, s := range c.skills {
-			if s.ID != "" && s.Origin.Trust == Trusted && subpath.Contains(real, s.ID) {
+			if s.ID != "" && s.Origin.Trust == Trusted && subpath.Contains(real, s.ID) &&
+				!subpath.Contains(p.Path, s.Path) {
 				used = append(used, s)
 			}
 		}
