@@ -305,21 +305,21 @@ func said(text string) []llm.Part {
 type outputBlock struct {
 	Type   string  `json:"type"`
 	Text   *string `json:"text"`
-	Data   string  `json:"data"` // base64, of MCP
+	Data   *string `json:"data"` // base64, of MCP
 	MIME   string  `json:"mimeType"`
 	Source struct {
-		MIME string `json:"media_type"`
-		Data string `json:"data"`
+		MIME string  `json:"media_type"`
+		Data *string `json:"data"`
 	} `json:"source"`
 }
 
-// media returns the image or document of a block, or nil. What is no base64 stays broken: its line says so.
+// media returns the image or document of a block, or nil. What is no base64 is cut, and its line says that it is broken.
 func (b outputBlock) media() *llm.Media {
 	text := cmp.Or(b.Data, b.Source.Data)
-	if text == "" || b.Type != "image" && b.Type != "document" {
+	if text == nil || b.Type != "image" && b.Type != "document" {
 		return nil
 	}
-	data, _ := base64.StdEncoding.DecodeString(text)
+	data, _ := base64.StdEncoding.DecodeString(*text)
 	return &llm.Media{MIME: cmp.Or(b.MIME, b.Source.MIME), Data: data}
 }
 

@@ -34,7 +34,7 @@ func TestItemsThatCannotBeDecoded(t *testing.T) {
 		`{"type":"resource","resource":{"uri":"a:b","blob":` + quoted + `,"_meta":7}}`:   "IMAGE",
 		`{"type":"resource","resource":{"uri":"a:b","text":{"a":1}}}`:                    "[resource a:b]\n{\"a\":1}",
 		`{"type":"text","text":"x","annotations":{"audience":"user","priority":"high"}}`: "x",
-		`{"type":"text","text":{"a":1}}`:                                                 `[A part of type "text":]`+"\n"+`{"type":"text","text":{"a":1}}`,
+		`{"type":"text","text":{"a":1}}`:                                                 `[A part of type "text":]` + "\n" + `{"type":"text","text":{"a":1}}`,
 		`{"type":"json","json":{"a":1}}`:                                                 "[A part of type \"json\":]\n{\"type\":\"json\",\"json\":{\"a\":1}}",
 		`{"type":"video","data":` + quoted + `}`:                                         "[A part of type \"video\" is left out: it is of no known type.]",
 		`{"type":"resource_link","uri":"a:b","name":"n","size":"12"}`:                    "[resource n: a:b]",
