@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -21,6 +22,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
@@ -32,7 +34,8 @@ func skillAddCommand() *cobra.Command {
 		Use:   "add SOURCE [NAME]",
 		Short: "Install a skill, after showing what it asks for",
 		Long: `Install a skill, after showing what it asks for. SOURCE is
-  a directory, a .skill file, or the address of a .skill, .zip or .tar.gz
+  a directory, a .skill file, or the address of a .skill, .zip or .tar.gz; NAME is
+    the skill or its directory in a directory
   the address of a Git repository (#REF for a branch, tag or commit); NAME is
     the skill's directory in it
   a site with /.well-known/agent-skills/index.json; NAME is the skill
@@ -63,6 +66,14 @@ func skillSource(arg, name string) (install.Given, error) {
 	if info, err := os.Stat(arg); err == nil {
 		abs, err := filepath.Abs(arg)
 		g.Source = plugin.Source{Kind: plugin.Path, Path: abs}
+		switch {
+		case err != nil || name == "":
+		case info.IsDir():
+			g.Source.Path, err = skillIn(abs, name)
+		default:
+			err = engine.Usagef("unzip it, then knack skill add DIR "+plain.Line(name),
+				"%s: a skill in a file cannot be named", plain.Line(arg))
+		}
 		if !info.IsDir() {
 			g.Kind = plugin.Archive
 		}
@@ -90,6 +101,77 @@ func skillSource(arg, name string) (install.Given, error) {
 	return g, err
 }
 
+// skillIn returns the directory of a skill in dir: one below it, or that of the skill with this name.
+func skillIn(dir, name string) (string, error) {
+	if filepath.IsLocal(name) {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.IsDir() {
+			return filepath.Join(dir, name), nil
+		}
+	}
+	found := skillDirs(os.DirFS(dir))
+	if i := slices.IndexFunc(found, func(at string) bool { return path.Base(at) == name }); i >= 0 {
+		return filepath.Join(dir, filepath.FromSlash(found[i])), nil
+	}
+	hint := "ls " + plain.Line(dir)
+	if len(found) > 0 {
+		hint = "knack skill add " + plain.Line(dir) + " " + plain.Line(cmp.Or(nearest(name, found), found[0]))
+	}
+	return "", &engine.Error{Err: fmt.Errorf("%s has no skill %s", plain.Line(dir), plain.Line(name)), Hint: hint}
+}
+
+func nearest(name string, of []string) string {
+	if near := knack.Near(name, of); len(near) > 0 {
+		return near[0]
+	}
+	return ""
+}
+
+// skillDirs returns the directories of a tree that have a SKILL.md, with slashes.
+func skillDirs(fsys fs.FS) (found []string) {
+	entries := 0
+	fs.WalkDir(fsys, ".", func(at string, e fs.DirEntry, err error) error { // what cannot be read has no skills
+		entries++
+		switch {
+		case err != nil, !e.IsDir() && !strings.EqualFold(e.Name(), "SKILL.md"):
+			return nil
+		case entries > layout.MaxEntries:
+			return fs.SkipAll
+		case e.IsDir() && (e.Name() == ".git" || e.Name() == "node_modules" || strings.Count(at, "/") > layout.Depth):
+			return fs.SkipDir
+		case !e.IsDir():
+			found = append(found, path.Dir(at))
+		}
+		return nil
+	})
+	return found
+}
+
+// noSkill is the error about a tree without a SKILL.md at its top.
+func (x *installer) noSkill(dir string) error {
+	source := plain.Line(x.c.Flags().Arg(0))
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	found := skillDirs(root.FS())
+	switch p := plugin.Read(plugin.FS(root), plugin.Options{}); {
+	case p.Manifest != "":
+		return &engine.Error{Err: errors.New("it is a plugin, not a skill"), Hint: "knack plugin add " + source}
+	case len(found) == 0:
+		return &engine.Error{Err: errors.New("there is no SKILL.md in it"), Hint: "knack skill new NAME, to write one"}
+	case len(found) == 1:
+		return &engine.Error{Err: errors.New("there is no SKILL.md at its top"),
+			Hint: "knack skill add " + source + " " + plain.Line(found[0])}
+	default:
+		hint := "knack skill add " + source + " " + plain.Line(found[0])
+		if !p.IsEmpty() {
+			hint += "; knack plugin add " + source + " adds them all"
+		}
+		return &engine.Error{Err: fmt.Errorf("there is no SKILL.md at its top, but in %s", plain.List(found, 8)), Hint: hint}
+	}
+}
+
 // skill fetches a skill, shows it, asks, and installs it. want is the name that it must have; "": any.
 func (x *installer) skill(given install.Given, want string) error {
 	st, err := x.stage(target{given: given, id: want}, "skill")
@@ -99,8 +181,7 @@ func (x *installer) skill(given install.Given, want string) error {
 	defer st.Close()
 	k, problems := knack.Check(x.c.Context(), st.Dir)
 	if k == nil {
-		return &engine.Error{Err: errors.New("there is no SKILL.md at its top"), Hint: "knack plugin add, for a plugin; or " +
-			"name the skill's directory: knack skill add SOURCE DIR"}
+		return x.noSkill(st.Dir)
 	}
 	name := cmp.Or(k.Label, want, placeName(given))
 	if !plugin.ValidName(name) {
