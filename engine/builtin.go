@@ -166,29 +166,15 @@ func unknownBuiltin(on map[string]bool) (problems []knack.Problem) {
 // IsBuiltin reports whether the plugin is part of the program.
 func (i PluginInfo) IsBuiltin() bool { return strings.HasSuffix(i.ID, "@builtin") }
 
-// ofBuiltin describes a built-in plugin.
-func (s *Plugins) ofBuiltin(b builtinPlugin) PluginInfo {
-	info := PluginInfo{ID: b.name + "@builtin", Version: s.project.Version(), Description: b.description,
-		Enabled: s.uses(b), Used: s.uses(b), Skills: b.skills}
-	for _, h := range b.hooks(s.project) {
-		info.Hooks = append(info.Hooks, string(h.event)+" of "+h.matcher)
-	}
-	return info
-}
-
-// CheckKnown returns an error about a plugin that a person wants to switch on or off, unless it is built in, in use,
-// installed, or, to be switched off, named by the settings. command is what switches it.
-func (s *Plugins) CheckKnown(id, command string, on bool) error {
-	all, err := s.List()
-	if err != nil {
-		return err
-	}
+// FindPlugin returns a plugin of a list by its ID. The error names one that a person may have meant; command is what
+// they typed before the ID.
+func FindPlugin(all []PluginInfo, id, command string) (PluginInfo, error) {
 	var known []string
 	for _, x := range all {
+		if x.ID == id {
+			return x, nil
+		}
 		known = append(known, x.ID)
-	}
-	if _, set := s.Enabled()[id]; slices.Contains(known, id) || set && !on && strings.Contains(id, "@") {
-		return nil
 	}
 	hint := "knack plugin add " + plain.Line(id)
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasPrefix(k, id+"@") }); i >= 0 {
@@ -198,7 +184,7 @@ func (s *Plugins) CheckKnown(id, command string, on bool) error {
 	} else if !strings.Contains(id, "@") {
 		hint = "knack plugin list"
 	}
-	return &Error{Err: errors.New("there is no plugin " + plain.Line(id)), Hint: hint, Exit: ExitUsage}
+	return PluginInfo{}, &Error{Err: errors.New("there is no plugin " + plain.Line(id)), Hint: hint, Exit: ExitUsage}
 }
 
 // List returns the built-in plugins, those in use, and those that are installed and off.
@@ -214,7 +200,11 @@ func (s *Plugins) List() ([]PluginInfo, error) {
 		return strings.Join(parts, ", ")
 	}
 	for _, b := range builtinPlugins() {
-		info := s.ofBuiltin(b)
+		info := PluginInfo{ID: b.name + "@builtin", Version: s.project.Version(), Description: b.description,
+			Enabled: s.uses(b), Used: s.uses(b), Skills: b.skills}
+		for _, h := range b.hooks(s.project) {
+			info.Hooks = append(info.Hooks, string(h.event)+" of "+h.matcher)
+		}
 		info.Brings = brings(len(info.Skills), "skill", len(info.Hooks), "hook")
 		all = append(all, info)
 	}
@@ -245,7 +235,11 @@ func (s *Plugins) List() ([]PluginInfo, error) {
 
 // Enable switches a plugin on or off in the user's settings. Reload makes it take effect.
 func (s *Plugins) Enable(id string, on bool) (Setting, error) {
-	if err := s.CheckKnown(id, "/plugin", on); err != nil {
+	all, err := s.List()
+	if err == nil {
+		_, err = FindPlugin(all, id, "/plugin")
+	}
+	if err != nil {
 		return Setting{}, err
 	}
 	value, _ := json.Marshal(on)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -187,14 +186,14 @@ func showBuiltin(c *cobra.Command, id string) error {
 		return err
 	}
 	defer x.Close()
-	if err := x.project.Plugins().CheckKnown(id, "knack plugin show", true); err != nil {
-		return err
-	}
 	all, err := x.project.Plugins().List()
 	if err != nil {
 		return err
 	}
-	b := all[slices.IndexFunc(all, func(p engine.PluginInfo) bool { return p.ID == id })]
+	b, err := engine.FindPlugin(all, id, "knack plugin show")
+	if err != nil {
+		return err
+	}
 	if wantsJSON(c) {
 		return writeJSON(c.OutOrStdout(), b)
 	}
@@ -350,8 +349,15 @@ func pluginSwitchCommand(word string, on bool) *cobra.Command {
 				return err
 			}
 			defer x.Close()
-			if err := x.project.Plugins().CheckKnown(args[0], "knack plugin "+word, on); err != nil {
+			all, err := x.project.Plugins().List()
+			if err != nil {
 				return err
+			}
+			// What settings name can be switched off there, although nothing has the name.
+			if _, set := x.project.Plugins().Enabled()[args[0]]; on || !set {
+				if _, err := engine.FindPlugin(all, args[0], "knack plugin "+word); err != nil {
+					return err
+				}
 			}
 			value, _ := json.Marshal(on)
 			path, err := scope.set(args[0], value)
