@@ -203,7 +203,11 @@ func (x *installer) plugin(t target) (string, error) {
 			}
 			root.Close()
 		}
-		return "", &engine.Error{Err: errors.New("it brings nothing that this program can use"), Hint: hint}
+		err := errors.New("it brings nothing that this program can use")
+		if len(st.Unused) > 0 {
+			err = fmt.Errorf("%w: it has %s", err, strings.Join(st.Unused, "; "))
+		}
+		return "", &engine.Error{Err: err, Hint: hint}
 	}
 	id := t.id
 	if id == "" {

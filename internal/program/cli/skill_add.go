@@ -32,7 +32,8 @@ func skillAddCommand() *cobra.Command {
 		Use:   "add SOURCE [NAME]",
 		Short: "Install a skill, after showing what it asks for",
 		Long: `Install a skill, after showing what it asks for. SOURCE is
-  a directory, a .skill file, or the address of a .skill, .zip or .tar.gz
+  a directory, a .skill file, or the address of a .skill, .zip or .tar.gz; NAME is
+    the skill or its directory in a directory
   the address of a Git repository (#REF for a branch, tag or commit); NAME is
     the skill's directory in it
   a site with /.well-known/agent-skills/index.json; NAME is the skill
@@ -63,6 +64,14 @@ func skillSource(arg, name string) (install.Given, error) {
 	if info, err := os.Stat(arg); err == nil {
 		abs, err := filepath.Abs(arg)
 		g.Source = plugin.Source{Kind: plugin.Path, Path: abs}
+		switch {
+		case err != nil || name == "":
+		case info.IsDir():
+			g.Source.Path, err = skillIn(abs, name)
+		default:
+			err = engine.Usagef("unzip it, then knack skill add DIR "+plain.Line(name),
+				"%s: a skill in a file cannot be named", plain.Line(arg))
+		}
 		if !info.IsDir() {
 			g.Kind = plugin.Archive
 		}
@@ -90,6 +99,32 @@ func skillSource(arg, name string) (install.Given, error) {
 	return g, err
 }
 
+// noSkill is the error about a tree without a SKILL.md at its top.
+func (x *installer) noSkill(dir string) error {
+	source := plain.Line(x.c.Flags().Arg(0))
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	found := skillDirs(root.FS())
+	switch p := plugin.Read(plugin.FS(root), plugin.Options{}); {
+	case p.Manifest != "":
+		return &engine.Error{Err: errors.New("it is a plugin, not a skill"), Hint: "knack plugin add " + source}
+	case len(found) == 0:
+		return &engine.Error{Err: errors.New("there is no SKILL.md in it"), Hint: "knack skill new NAME, to write one"}
+	case len(found) == 1:
+		return &engine.Error{Err: errors.New("there is no SKILL.md at its top"),
+			Hint: "knack skill add " + source + " " + plain.Line(found[0])}
+	default:
+		hint := "knack skill add " + source + " " + plain.Line(found[0])
+		if !p.IsEmpty() {
+			hint += "; knack plugin add " + source + " adds them all"
+		}
+		return &engine.Error{Err: fmt.Errorf("there is no SKILL.md at its top, but in %s", plain.List(found, 8)), Hint: hint}
+	}
+}
+
 // skill fetches a skill, shows it, asks, and installs it. want is the name that it must have; "": any.
 func (x *installer) skill(given install.Given, want string) error {
 	st, err := x.stage(target{given: given, id: want}, "skill")
@@ -99,8 +134,7 @@ func (x *installer) skill(given install.Given, want string) error {
 	defer st.Close()
 	k, problems := knack.Check(x.c.Context(), st.Dir)
 	if k == nil {
-		return &engine.Error{Err: errors.New("there is no SKILL.md at its top"), Hint: "knack plugin add, for a plugin; or " +
-			"name the skill's directory: knack skill add SOURCE DIR"}
+		return x.noSkill(st.Dir)
 	}
 	name := cmp.Or(k.Label, want, placeName(given))
 	if !plugin.ValidName(name) {
