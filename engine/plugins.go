@@ -89,6 +89,7 @@ func (s *Plugins) readInstalled() {
 	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(on)), func(id string) bool {
 		return !on[id] || strings.HasSuffix(id, "@builtin")
 	})
+	s.problems = append(s.problems, unknownBuiltin(on)...)
 	if s.project.options.Env.DataDir() == "" || !s.project.hasLayer("user") {
 		return
 	}
@@ -131,7 +132,7 @@ func (s *Plugins) readInstalled() {
 				Path: others()[id].Dir, Hint: "knack plugin import " + id, Message: "the plugin " + plain.Line(id) +
 					" is on in the settings, Claude Code has installed it, and you have not approved it here"})
 		case it == nil:
-			bad(knack.CodePluginMissing, "", "knack plugin add "+plain.Line(id),
+			bad(knack.CodePluginMissing, "", "knack plugin add "+plain.Line(id)+", or knack plugin disable "+plain.Line(id),
 				"the plugin %s is on in the settings, and is not installed", plain.Line(id))
 		case err != nil || !allowed.Allow(it):
 			bad(knack.CodeSettingIgnored, store.Path(it), "", "the plugin %s is not used: strictKnownMarketplaces, which the "+
@@ -196,6 +197,12 @@ func (s *Plugins) NameTaken(name, id string) string {
 	return ""
 }
 
+// changedHint is what a person can do when files of a plugin or skill are not those that were installed.
+func changedHint(id string) string {
+	id = plain.Line(id)
+	return "knack skill diff " + id + ", then knack skill accept " + id
+}
+
 // useSkill uses a single installed skill, unless it has changed.
 func (s *Plugins) useSkill(dir, name string, it *install.Item) {
 	root, err := os.OpenRoot(dir)
@@ -206,10 +213,11 @@ func (s *Plugins) useSkill(dir, name string, it *install.Item) {
 	}
 	defer root.Close()
 	r := it.NewReader(root, dir)
+	r.Hint = changedHint(name)
 	if drift := r.Drift(); !drift.IsZero() {
 		s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: dir,
 			Message: fmt.Sprintf("the skill %s is not used: it has changed since it was installed (%s)", name, drift),
-			Hint:    "knack skill diff " + name})
+			Hint:    r.Hint})
 		return
 	}
 	x := usedPlugin{id: name, files: it.Files, Plugin: &plugin.Plugin{
@@ -319,9 +327,10 @@ func readPlugin(dir, id string, it *install.Item) (x readResult) {
 		x.id = x.Name + "@inline"
 	} else {
 		verified := it.NewReader(root, dir)
+		verified.Hint = changedHint(id)
 		found := plugin.Read(verified, plugin.Options{Name: name, Entry: it.Entry})
 		if drift := verified.Drift(); !drift.IsZero() {
-			bad(knack.CodeChanged, "knack skill diff "+id,
+			bad(knack.CodeChanged, verified.Hint,
 				"the plugin %s is not used: it has changed since it was installed (%s)", id, drift)
 			return x
 		}

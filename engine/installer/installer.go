@@ -140,7 +140,7 @@ func (x *Installer) Skill(ctx context.Context, typed, want string) (name string,
 	if err != nil {
 		return "", err
 	}
-	return x.skill(ctx, given, "")
+	return x.skill(ctx, given, typed, "")
 }
 
 // Import uses a plugin where another program has installed it, and switches it on for the user. done is false if the
@@ -164,7 +164,7 @@ func (x *Installer) Update(ctx context.Context, id string) (now string, err erro
 	case it == nil:
 		return "", errors.New("it is not installed")
 	case lock.Skills[id] != nil:
-		return x.skill(ctx, install.Given{Source: it.Source, Typed: true}, id)
+		return x.skill(ctx, install.Given{Source: it.Source, Typed: true}, id, id)
 	case it.Place != "":
 		return x.updateInPlace(ctx, id)
 	}
@@ -279,7 +279,7 @@ func (x *Installer) plugin(ctx context.Context, t target) (string, error) {
 	}
 	defer st.Close()
 	if st.Plugin.IsEmpty() {
-		return "", nothingUsed(st.Dir)
+		return "", nothingUsed(st)
 	}
 	id := cmp.Or(t.id, st.Plugin.Name+"@direct")
 	if want == nil {
@@ -302,9 +302,9 @@ func (x *Installer) plugin(ctx context.Context, t target) (string, error) {
 	return id, nil
 }
 
-// skill fetches a skill, shows it, asks, and installs it. want is the name that it must have; "": any. The result is ""
-// if the user said no.
-func (x *Installer) skill(ctx context.Context, given install.Given, want string) (string, error) {
+// skill fetches the skill that was typed, shows it, asks, and installs it. want is the name that it must have; "": any.
+// The result is "" if the user said no.
+func (x *Installer) skill(ctx context.Context, given install.Given, typed, want string) (string, error) {
 	st, err := x.stage(ctx, target{given: given, id: want}, "skill")
 	if err != nil {
 		return "", err
@@ -312,8 +312,7 @@ func (x *Installer) skill(ctx context.Context, given install.Given, want string)
 	defer st.Close()
 	k, problems := knack.Check(ctx, st.Dir)
 	if k == nil {
-		return "", &engine.Error{Err: errors.New("there is no SKILL.md at its top"),
-			Hint: "knack plugin add, for a plugin; or name the skill's directory: knack skill add SOURCE DIR"}
+		return "", noSkill(st.Dir, typed)
 	}
 	name := cmp.Or(k.Label, want, placeName(given))
 	if !plugin.ValidName(name) {

@@ -128,6 +128,14 @@ func skillSource(arg, name string) (install.Given, error) {
 	if info, err := os.Stat(arg); err == nil {
 		abs, err := filepath.Abs(arg)
 		g.Source = plugin.Source{Kind: plugin.Path, Path: abs}
+		switch {
+		case err != nil || name == "":
+		case info.IsDir():
+			g.Source.Path, err = skillIn(abs, name)
+		default:
+			err = engine.Usagef("unzip it, then knack skill add DIR "+plain.Line(name),
+				"%s: a skill in a file cannot be named", plain.Line(arg))
+		}
 		if !info.IsDir() {
 			g.Kind = plugin.Archive
 		}
@@ -193,13 +201,17 @@ func (x *Installer) marketplaceSource(arg string) (install.Given, error) {
 }
 
 // nothingUsed is the error for a tree that brings nothing.
-func nothingUsed(dir string) error {
+func nothingUsed(st *install.Staged) error {
 	hint := "knack plugin validate DIR"
-	if root, err := os.OpenRoot(dir); err == nil {
+	if root, err := os.OpenRoot(st.Dir); err == nil {
 		if m, _ := plugin.ReadMarketplace(plugin.FS(root)); m != nil {
 			hint = "it is a marketplace: knack plugin marketplace add"
 		}
 		root.Close()
 	}
-	return &engine.Error{Err: errors.New("it brings nothing that this program can use"), Hint: hint}
+	err := errors.New("it brings nothing that this program can use")
+	if len(st.Unused) > 0 {
+		err = fmt.Errorf("%w: it has %s", err, strings.Join(st.Unused, "; "))
+	}
+	return &engine.Error{Err: err, Hint: hint}
 }

@@ -69,12 +69,13 @@ type pluginJSON struct {
 	Enabled bool          `json:"enabled"`
 	Path    string        `json:"path"`
 	State   string        `json:"state"` // ok, or how it differs from the lock
+	Builtin bool          `json:"builtin,omitempty"`
 }
 
 func pluginListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the installed plugins",
+		Short:   "List the installed plugins and the built-in ones",
 		Example: "  knack plugin list --json",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -85,6 +86,15 @@ func pluginListCommand() *cobra.Command {
 			defer x.Close()
 			s, lock, on := x.Store, x.lock, x.project.Plugins().Enabled()
 			all := []pluginJSON{}
+			known, err := x.project.Plugins().List()
+			if err != nil {
+				return err
+			}
+			for _, b := range known {
+				if b.IsBuiltin() {
+					all = append(all, pluginJSON{ID: b.ID, Version: b.Version, Enabled: b.Enabled, State: "ok", Builtin: true})
+				}
+			}
 			for _, id := range install.IDs(lock.Plugins) {
 				it := lock.Plugins[id]
 				state := "ok"
@@ -99,10 +109,9 @@ func pluginListCommand() *cobra.Command {
 			if wantsJSON(c) {
 				return writeJSON(c.OutOrStdout(), all)
 			}
-			if len(all) == 0 {
+			if len(lock.Plugins) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "no plugin is installed")
 				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack plugin add --help")
-				return nil
 			}
 			rows := [][]string{{"PLUGIN", "VERSION", "STATE", "SOURCE"}}
 			for _, x := range all {
@@ -113,7 +122,11 @@ func pluginListCommand() *cobra.Command {
 				if x.State != "ok" {
 					state = "not used: " + x.State
 				}
-				rows = append(rows, []string{x.ID, x.Version, state, x.Source.String()})
+				source := x.Source.String()
+				if x.Builtin {
+					source = "(in the program)"
+				}
+				rows = append(rows, []string{x.ID, x.Version, state, source})
 			}
 			writeTable(c.OutOrStdout(), rows)
 			return nil
@@ -130,6 +143,9 @@ func pluginShowCommand() *cobra.Command {
 		Example: "  knack plugin show tools@acme\n  knack plugin show ./my-plugin",
 		Args:    exactly(1, "knack plugin show NAME@MARKETPLACE"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if strings.HasSuffix(args[0], "@builtin") {
+				return showBuiltin(c, args[0])
+			}
 			return withPlugin(c.Context(), args[0], func(st *install.Staged, id string, page install.Page) error {
 				if wantsJSON(c) {
 					return writeJSON(c.OutOrStdout(), page)
@@ -141,6 +157,36 @@ func pluginShowCommand() *cobra.Command {
 	}
 	resultJSON(c)
 	return c
+}
+
+// showBuiltin shows a plugin of the program.
+func showBuiltin(c *cobra.Command, id string) error {
+	x, err := newInstaller(c, installFlags{})
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	all, err := x.project.Plugins().List()
+	if err != nil {
+		return err
+	}
+	b, err := engine.FindPlugin(all, id, "knack plugin show")
+	if err != nil {
+		return err
+	}
+	if wantsJSON(c) {
+		return writeJSON(c.OutOrStdout(), b)
+	}
+	rows := [][]string{{"plugin", b.ID}, {"description", b.Description}, {"source", "(in the program)"},
+		{"state", map[bool]string{true: "on", false: "off"}[b.Enabled]}}
+	if len(b.Skills) > 0 {
+		rows = append(rows, []string{"skills", strings.Join(b.Skills, ", ")})
+	}
+	for _, h := range b.Hooks {
+		rows = append(rows, []string{"hook", h})
+	}
+	writeTable(c.OutOrStdout(), rows)
+	return nil
 }
 
 func pluginValidateCommand() *cobra.Command {
@@ -272,12 +318,20 @@ func pluginSwitchCommand(word string, on bool) *cobra.Command {
 		Example: "  knack plugin " + word + " tools@acme",
 		Args:    exactly(1, "knack plugin "+word+" NAME@MARKETPLACE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			_, market, ok := install.Split(args[0])
-			if !ok {
-				return engine.Usagef("knack plugin list", "%q is not NAME@MARKETPLACE", plain.Line(args[0]))
+			x, err := newInstaller(c, installFlags{})
+			if err != nil {
+				return err
 			}
-			if _, lock, err := userLock(); err == nil && lock.Plugins[args[0]] == nil && market != "builtin" {
-				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s is not installed (knack plugin list)\n", plain.Line(args[0]))
+			defer x.Close()
+			all, err := x.project.Plugins().List()
+			if err != nil {
+				return err
+			}
+			// What settings name can be switched off there, although nothing has the name.
+			if _, set := x.project.Plugins().Enabled()[args[0]]; on || !set {
+				if _, err := engine.FindPlugin(all, args[0], "knack plugin "+word); err != nil {
+					return err
+				}
 			}
 			value, _ := json.Marshal(on)
 			to := scope.scope()

@@ -17,7 +17,8 @@ func skillAddCommand() *cobra.Command {
 		Use:   "add SOURCE [NAME]",
 		Short: "Install a skill, after showing what it asks for",
 		Long: `Install a skill, after showing what it asks for. SOURCE is
-  a directory, a .skill file, or the address of a .skill, .zip or .tar.gz
+  a directory, a .skill file, or the address of a .skill, .zip or .tar.gz; NAME is
+    the skill or its directory in a directory
   the address of a Git repository (#REF for a branch, tag or commit); NAME is
     the skill's directory in it
   a site with /.well-known/agent-skills/index.json; NAME is the skill
