@@ -6,9 +6,11 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -230,52 +232,77 @@ func mendBase64(in map[string]json.RawMessage, name string) (fault string) {
 	return ""
 }
 
-// mendedLines passes on what a server sends, each message mended. A message is a line, that of an event stream one that
-// begins with "data:", or all that is read.
-type mendedLines struct {
+// mended passes on what a server sends, each message mended as soon as it is whole.
+type mended struct {
 	io.Closer
-	in    *bufio.Reader
-	whole bool // all is one message
-	out   []byte
-	err   error
+	next func() ([]byte, error) // more of it
+	out  []byte
+	err  error
 }
 
-func newMended(in io.ReadCloser, whole bool) *mendedLines {
-	return &mendedLines{Closer: in, in: bufio.NewReader(in), whole: whole}
-}
-
-func (m *mendedLines) Read(p []byte) (int, error) {
-	for len(m.out) == 0 {
+func (m *mended) Read(p []byte) (int, error) {
+	for len(m.out) == 0 && len(p) > 0 {
 		if m.err != nil {
 			return 0, m.err
 		}
-		if len(p) == 0 {
-			return 0, nil
-		}
-		m.next()
+		m.out, m.err = m.next()
 	}
 	n := copy(p, m.out)
 	m.out = m.out[n:]
 	return n, nil
 }
 
-// next reads the next message.
-func (m *mendedLines) next() {
-	if m.whole {
-		if m.out, m.err = io.ReadAll(m.in); m.err == nil {
-			m.out, m.err = mendMessage(m.out), io.EOF
+// mendedValues reads messages that follow each other, with or without an end of line. What is no JSON is passed on, for
+// the reader to say so.
+func mendedValues(in io.ReadCloser) *mended {
+	values := json.NewDecoder(in)
+	var rest io.Reader // what follows an error
+	return &mended{Closer: in, next: func() ([]byte, error) {
+		if rest != nil {
+			b := make([]byte, 4096)
+			n, err := rest.Read(b)
+			return b[:n], err
 		}
-		return
-	}
-	var line []byte
-	line, m.err = m.in.ReadBytes('\n')
-	message := bytes.TrimRight(line, "\r\n")
-	body := bytes.TrimPrefix(message, []byte("data:"))
-	m.out = line
-	if mended := mendMessage(body); len(body) > 0 && &mended[0] != &body[0] {
-		end := line[len(message):]
-		m.out = append(append(append([]byte{}, message[:len(message)-len(body)]...), mended...), end...)
-	}
+		var message json.RawMessage
+		err := values.Decode(&message)
+		var syntax *json.SyntaxError
+		switch {
+		case err == nil:
+			return append(mendMessage(message), '\n'), nil
+		case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
+			rest = io.MultiReader(values.Buffered(), in)
+			return nil, nil
+		}
+		return nil, err
+	}}
+}
+
+// mendedEvents reads an event stream, in which a line that begins with "data:" is a message.
+func mendedEvents(in io.ReadCloser) *mended {
+	lines := bufio.NewReader(in)
+	return &mended{Closer: in, next: func() ([]byte, error) {
+		line, err := lines.ReadBytes('\n')
+		message := bytes.TrimRight(line, "\r\n")
+		body, ok := bytes.CutPrefix(message, []byte("data:"))
+		if !ok || len(body) == 0 {
+			return line, err
+		}
+		if now := mendMessage(body); len(now) == 0 || &now[0] != &body[0] {
+			return slices.Concat([]byte("data:"), now, line[len(message):]), err
+		}
+		return line, err
+	}}
+}
+
+// mendedWhole reads an answer that is one message.
+func mendedWhole(in io.ReadCloser) *mended {
+	return &mended{Closer: in, next: func() ([]byte, error) {
+		message, err := io.ReadAll(in)
+		if err != nil {
+			return message, err
+		}
+		return mendMessage(message), io.EOF
+	}}
 }
 
 // mending mends the answers of a server over HTTP.
@@ -288,9 +315,9 @@ func (m mending) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	switch kind := res.Header.Get("Content-Type"); {
 	case strings.HasPrefix(kind, "text/event-stream"):
-		res.Body = newMended(res.Body, false)
+		res.Body = mendedEvents(res.Body)
 	case strings.HasPrefix(kind, "application/json"):
-		res.Body, res.ContentLength = newMended(res.Body, true), -1
+		res.Body, res.ContentLength = mendedWhole(res.Body), -1
 	}
 	return res, nil
 }

@@ -133,6 +133,29 @@ func TestMendedTransports(t *testing.T) {
 	}
 }
 
+// TestMendedPrograms: what a program writes is passed on as soon as it is a message, even if its line does not end, and
+// what is none as it was written.
+func TestMendedPrograms(t *testing.T) {
+	t.Parallel()
+	in, out := io.Pipe()
+	m := mendedValues(in)
+	go io.WriteString(out, "{\"id\":\n1}{\"id\":2,\"result\":{\"content\":7}}")
+	b := make([]byte, 1000)
+	for _, want := range []string{"{\"id\":\n1}\n",
+		`{"id":2,"result":{"content":[{"text":"7","type":"text"}]}}` + "\n"} {
+		if n, err := m.Read(b); err != nil || string(b[:n]) != want {
+			t.Fatalf("%q, %v", b[:n], err)
+		}
+	}
+	go func() {
+		io.WriteString(out, "{no message\nand more")
+		out.Close()
+	}()
+	if rest, err := io.ReadAll(m); err != nil || string(rest) != "{no message\nand more" {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
 func FuzzMendMessage(f *testing.F) {
 	f.Add(`{"id":1,"result":{"content":[{"type":"image","data":"%"},{"type":"x"},null,"a"],"isError":"true"}}`)
 	f.Add(`{"result":{"contents":[{"uri":7,"blob":"!"}],"messages":[{"content":["a"]}],"tools":[{"name":3}]}}`)

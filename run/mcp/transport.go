@@ -144,7 +144,7 @@ func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 	}()
 	m := &meter{ReadCloser: out, fault: f, limit: maxUnasked}
 	p.text = &textFilter{ReadCloser: m}
-	return p, &sdk.IOTransport{Reader: newMended(p.text, false), Writer: &quietWriter{w: in, wrote: m.reset},
+	return p, &sdk.IOTransport{Reader: mendedValues(p.text), Writer: &quietWriter{w: in, wrote: m.reset},
 		MaxLineLength: 2 * maxMessage}, nil
 }
 
