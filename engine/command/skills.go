@@ -163,6 +163,15 @@ func why(ctx context.Context, s *engine.Session, name string) (engine.Reply, err
 	}
 	view.Touched = Touched(s.Log())
 	w := p.Why(ctx, cat, view, name)
+	for i := range w.Found {
+		f := &w.Found[i]
+		if f.Skill == nil || f.State == knack.NotTrusted || f.Winner != nil {
+			continue
+		}
+		if err := p.VerifySkill(f.Skill); err != nil {
+			f.State, f.Reason, f.Line = knack.NotTrusted, "a call would be refused: "+err.Error(), nil
+		}
+	}
 	var b strings.Builder
 	p.WriteWhy(&b, w)
 	if t, ok := s.Now().Tool(name); ok && len(w.Found) == 0 && t.Origin != "" {
