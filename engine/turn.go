@@ -102,6 +102,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		Tools:        t.tools(),
 		Rules:        s.matchingRules,
 		Notice:       t.notice,
+		Project:      s.parts.messages(),
 		LeftOut:      leftOut(s.engine.notices.addOnce),
 		DynamicTools: s.servers.tools, MoreTools: s.servers.incomplete, Aliases: t.host.Aliases,
 		Missing: func(name string) func(context.Context) string { return missingTool(s.servers, name) },

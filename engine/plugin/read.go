@@ -75,6 +75,7 @@ func Read(fsys fs.FS, o Options) *Plugin {
 		fields = r.withEntry(fields, o.Entry)
 	}
 	r.describe(fields, o.Name)
+	r.skills, r.commands, r.agents = r.followed(r.skills), r.followed(r.commands), r.followed(r.agents)
 	r.readSkills(fields["skills"])
 	r.readCommands(fields["commands"])
 	r.readAgents(fields["agents"])
@@ -104,9 +105,9 @@ func (r *reader) unused(message string, args ...any) {
 	r.Unused = append(r.Unused, fmt.Sprintf(message, args...))
 }
 
-// file reads a file of the tree, without a byte order mark. ok is false if there is none, or if it
+// read reads a file of the tree, without a byte order mark. ok is false if there is none, or if it
 // cannot be read, which is a Problem.
-func (r *reader) file(name string) (data []byte, ok bool) {
+func (r *reader) read(name string) (data []byte, ok bool) {
 	f, err := r.fsys.Open(name)
 	if err == nil {
 		var info fs.FileInfo
@@ -129,6 +130,33 @@ func (r *reader) file(name string) (data []byte, ok bool) {
 		return nil, false
 	}
 	return bytes.TrimPrefix(data, []byte("\ufeff")), true
+}
+
+// file reads a file with JSON. One that has the text of a link, as git writes it where there are no links, is what the
+// text names.
+func (r *reader) file(name string) (data []byte, ok bool) {
+	data, ok = r.read(name)
+	if target := linkText(name, data); target != "" {
+		if info, err := fs.Stat(r.fsys, target); err == nil && info.Mode().IsRegular() {
+			if linked, ok := r.read(target); ok && linkText(target, linked) == "" {
+				return linked, true
+			}
+		}
+	}
+	return data, ok
+}
+
+// linkText returns the path in the tree that the content of a file is if it is one relative path; otherwise "".
+func linkText(name string, data []byte) string {
+	const longest = 1024
+	given := strings.TrimSpace(string(data))
+	if given == "" || len(given) > longest || given[0] == '/' || strings.ContainsAny(given, "\n\\{[\"\x00") {
+		return ""
+	}
+	if target := path.Join(path.Dir(name), given); fs.ValidPath(target) && target != name {
+		return target
+	}
+	return ""
 }
 
 func (r *reader) unreadable(name string, err error) {
@@ -372,6 +400,24 @@ func (r *reader) isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
+// followed returns the directory that a file with the text of a link stands for; otherwise name.
+func (r *reader) followed(name string) string {
+	const longest = 1024
+	info, err := fs.Stat(r.fsys, name)
+	if name == "" || err != nil || !info.Mode().IsRegular() || info.Size() > longest {
+		return name
+	}
+	data, _ := r.read(name)
+	target := linkText(name, data)
+	if target == "" {
+		return name
+	}
+	if info, err := fs.Stat(r.fsys, target); err != nil || !info.IsDir() {
+		return name
+	}
+	return target
+}
+
 // readSkills finds skills: skills/, those that the manifest adds, or a SKILL.md at the root.
 func (r *reader) readSkills(given json.RawMessage) {
 	if r.isDir(r.skills) {
@@ -405,8 +451,12 @@ func (r *reader) readSkills(given json.RawMessage) {
 	}
 }
 
-// addRootSkills adds the skills directly in the tree, for "skills": ["./"].
+// addRootSkills adds the skills directly in the tree, for "skills": ["./"]: a SKILL.md there is the only one.
 func (r *reader) addRootSkills() {
+	if info, err := fs.Stat(r.fsys, "SKILL.md"); err == nil && info.Mode().IsRegular() {
+		r.Skills = append(r.Skills, Place{Path: ".", Name: r.Name})
+		return
+	}
 	entries, err := fs.ReadDir(r.fsys, ".")
 	if err != nil {
 		r.unreadable(".", err)
