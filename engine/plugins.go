@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
@@ -407,6 +408,20 @@ func (p installedNames) Prefixes() (names []string) {
 func (s *Plugins) sources() (all []knack.Source) {
 	for _, x := range s.used {
 		all = append(all, x.Sources(x.Location)...)
+	}
+	return all
+}
+
+// templates returns the prompts of packages of Pi.
+func (s *Plugins) templates() (all []instructions.PluginTemplate) {
+	for _, x := range s.used {
+		for _, f := range x.Prompts {
+			t := instructions.PluginTemplate{Path: filepath.Join(x.Dir, filepath.FromSlash(f.Path)), Root: x.Dir}
+			if x.Check != nil {
+				t.Check = func(path string, data []byte) error { return x.Check(path, data, false) }
+			}
+			all = append(all, t)
+		}
 	}
 	return all
 }

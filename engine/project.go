@@ -328,6 +328,7 @@ func (p *Project) findTemplates() {
 	p.texts.Style, p.texts.Language = p.config.Settings.OutputStyle, p.config.Settings.Language
 	p.texts.NoLocal = !p.hasLayer("local")
 	p.texts.Managed = sources.ManagedDirs(runtime.GOOS)
+	p.texts.Plugins = p.plugins.templates()
 	var bad, more []knack.Problem
 	p.templates, bad = instructions.Templates(p.texts)
 	if p.config.OnlyPlugins("skills") {

@@ -204,8 +204,8 @@ func (x *installer) plugin(t target) (string, error) {
 			root.Close()
 		}
 		err := errors.New("it brings nothing that this program can use")
-		if len(st.Unused) > 0 {
-			err = fmt.Errorf("%w: it has %s", err, strings.Join(st.Unused, "; "))
+		if unused := install.Describe(x.c.Context(), st.Plugin, st.Dir).Unused; len(unused) > 0 {
+			err = fmt.Errorf("%w: it has %s", err, strings.Join(unused, "; "))
 		}
 		return "", &engine.Error{Err: err, Hint: hint}
 	}
