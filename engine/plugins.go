@@ -116,9 +116,9 @@ func (s *Plugins) readInstalled() {
 		projects = &install.Lock{}
 	}
 	others := sync.OnceValue(func() map[string]install.Found {
-		found, err := install.FindClaude(s.project.options.Env.ClaudeDir())
+		found, err := install.FindOthers(s.project.options.Env.ClaudeDir(), s.project.options.Env.PiDir())
 		if err != nil {
-			bad(knack.CodeJSONInvalid, s.project.options.Env.ClaudeDir(), "", "plugins of Claude Code are not found: %v", err)
+			bad(knack.CodeJSONInvalid, "", "", "plugins of other programs are not found: %v", err)
 		}
 		return found
 	})
@@ -131,7 +131,7 @@ func (s *Plugins) readInstalled() {
 		case it == nil && others()[id].Dir != "":
 			s.problems = append(s.problems, knack.Problem{Code: knack.CodePluginMissing, Severity: knack.Warn,
 				Path: others()[id].Dir, Hint: "knack plugin import " + id, Message: "the plugin " + plain.Line(id) +
-					" is on in the settings, Claude Code has installed it, and you have not approved it here"})
+					" is on in the settings, " + install.Program(id) + " has installed it, and you have not approved it here"})
 		case it == nil:
 			bad(knack.CodePluginMissing, "", "knack plugin add "+plain.Line(id)+", or knack plugin disable "+plain.Line(id),
 				"the plugin %s is on in the settings, and is not installed", plain.Line(id))
@@ -151,12 +151,12 @@ func (s *Plugins) readInstalled() {
 					hint = "knack plugin remove " + plain.Line(id)
 				}
 				if _, err := os.Stat(it.Place); err != nil {
-					bad(knack.CodePluginMissing, it.Place, hint, "the plugin %s is not used: Claude Code has removed this version",
-						plain.Line(id))
+					bad(knack.CodePluginMissing, it.Place, hint, "the plugin %s is not used: %s has removed this version",
+						plain.Line(id), install.Program(id))
 					continue
 				} else if now != "" {
 					s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Warn, Path: now, Hint: hint,
-						Message: "Claude Code has another version of the plugin " + plain.Line(id) +
+						Message: install.Program(id) + " has another version of the plugin " + plain.Line(id) +
 							"; the one that you approved is used"})
 				}
 			}

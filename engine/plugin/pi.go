@@ -192,6 +192,12 @@ func piFiltered(found, patterns []string) (left []string) {
 	return left
 }
 
+// Extensions returns where the extensions of Pi in a directory begin.
+func Extensions(fsys fs.FS, dir string) []string {
+	r := &reader{fsys: fsys, Plugin: &Plugin{}}
+	return r.piUnits("extensions", []string{dir}, false, isExtension)
+}
+
 // Extension describes an extension of Pi, of which only the text is read: what it would have added.
 func Extension(fsys fs.FS, name string) string {
 	source := extensionText(fsys, name)

@@ -196,18 +196,7 @@ func (x *installer) plugin(t target) (string, error) {
 	}
 	defer st.Close()
 	if st.Plugin.IsEmpty() {
-		hint := "knack plugin validate DIR"
-		if root, err := os.OpenRoot(st.Dir); err == nil {
-			if m, _ := plugin.ReadMarketplace(plugin.FS(root)); m != nil {
-				hint = "it is a marketplace: knack plugin marketplace add"
-			}
-			root.Close()
-		}
-		err := errors.New("it brings nothing that this program can use")
-		if unused := install.Describe(x.c.Context(), st.Plugin, st.Dir).Unused; len(unused) > 0 {
-			err = fmt.Errorf("%w: it has %s", err, strings.Join(unused, "; "))
-		}
-		return "", &engine.Error{Err: err, Hint: hint}
+		return "", x.brings(st)
 	}
 	id := t.id
 	if id == "" {
@@ -236,15 +225,15 @@ func (x *installer) plugin(t target) (string, error) {
 func pluginImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import [NAME@MARKETPLACE]…",
-		Short: "Use plugins that Claude Code has installed, after showing what they bring",
-		Long: `Use plugins that Claude Code has installed, after showing what they bring: all, or those
-that are named. They are used where they are and never written to. When Claude Code
-updates one, the version that you approved is used until it is removed; knack plugin
-update shows what is different in the new one.`,
+		Short: "Use plugins of Claude Code and packages of Pi that are installed, after showing what they bring",
+		Long: `Use plugins that Claude Code has installed and packages of Pi (NAME@pi), after showing
+what they bring: all, or those that are named. They are used where they are and never
+written to. When the other program updates one, it is used again once you have seen
+what is different (knack plugin update, knack skill diff).`,
 		Example: "  knack plugin import",
 	}
 	return withInstaller(c, func(x *installer, args []string) error {
-		found, err := install.FindClaude(x.project.Env().ClaudeDir())
+		found, err := x.others()
 		if err != nil {
 			return err
 		}
@@ -253,15 +242,18 @@ update shows what is different in the new one.`,
 			args = slices.Sorted(maps.Keys(found))
 		}
 		if len(args) == 0 {
-			fmt.Fprintln(x.c.ErrOrStderr(), "Claude Code has installed no plugins")
+			fmt.Fprintln(x.c.ErrOrStderr(), "neither Claude Code nor Pi has installed plugins")
 		}
 		return each(args, func(id string) error {
 			f, ok := found[id]
 			if !ok {
-				return errors.New("not installed by Claude Code")
+				return errors.New("not installed by Claude Code or Pi")
 			}
 			if all && x.lock.Plugins[id] != nil {
 				return nil // it is imported already, or installed
+			}
+			if f.Dir == "" {
+				return fmt.Errorf("it is not where Pi keeps packages: knack plugin add %s", plain.Line(f.Add))
 			}
 			done, err := x.inPlace(id, f)
 			if err != nil || !done {
@@ -277,6 +269,12 @@ update shows what is different in the new one.`,
 	})
 }
 
+// others returns what other programs have installed.
+func (x *installer) others() (map[string]install.Found, error) {
+	env := x.project.Env()
+	return install.FindOthers(env.ClaudeDir(), env.PiDir())
+}
+
 // inPlace shows a plugin that another program has installed, asks, and records it.
 func (x *installer) inPlace(id string, f install.Found) (done bool, err error) {
 	if err := x.project.Plugins().CheckSource(f.From); err != nil {
@@ -288,7 +286,29 @@ func (x *installer) inPlace(id string, f install.Found) (done bool, err error) {
 		return false, signature(id, err)
 	}
 	defer st.Close()
+	if st.Plugin.IsEmpty() && len(st.Plugin.Extensions) > 0 {
+		return false, x.brings(st)
+	}
 	return x.install(st, id, "", func() install.Page { return x.page(st, id, "") })
+}
+
+// brings is the error about a plugin that has nothing for this program. It names what it has.
+func (x *installer) brings(st *install.Staged) error {
+	hint := "knack plugin validate DIR"
+	if root, err := os.OpenRoot(st.Dir); err == nil {
+		if m, _ := plugin.ReadMarketplace(plugin.FS(root)); m != nil {
+			hint = "it is a marketplace: knack plugin marketplace add"
+		}
+		root.Close()
+	}
+	if len(st.Plugin.Extensions) > 0 {
+		hint = "a tool: knack tool new; a hook: knack help hooks; a command: a file in ~/.config/knack/prompts"
+	}
+	err := errors.New("it brings nothing that this program can use")
+	if unused := install.Describe(x.c.Context(), st.Plugin, st.Dir).Unused; len(unused) > 0 {
+		err = fmt.Errorf("%w: it has %s", err, strings.Join(unused, "; "))
+	}
+	return &engine.Error{Err: err, Hint: hint}
 }
 
 // page describes a plugin that will be installed as id, in place of replaces.
@@ -322,9 +342,9 @@ func (x *installer) updatePlugin(id string) error {
 		return errors.New("it is not installed")
 	}
 	if it.Place != "" {
-		found, err := install.FindClaude(x.project.Env().ClaudeDir())
+		found, err := x.others()
 		if err == nil && found[id].Dir == "" {
-			err = &engine.Error{Err: errors.New("it was removed by Claude Code"), Hint: "knack plugin remove " + plain.Line(id)}
+			err = &engine.Error{Err: errors.New("it was removed by " + install.Program(id)), Hint: "knack plugin remove " + plain.Line(id)}
 		}
 		if err != nil {
 			return err
