@@ -64,6 +64,7 @@ const (
 const (
 	CodeJSONInvalid       Code = "json-invalid"
 	CodeSettingIgnored    Code = "setting-ignored"
+	CodeAddressIgnored    Code = "address-ignored" // an address, key, proxy or switch of requests
 	CodeSandbox           Code = "sandbox"
 	CodeHomeMissing       Code = "home-missing"
 	CodeKeyInvalid        Code = "key-invalid" // a key of a model provider

@@ -42,6 +42,7 @@ type Foreign struct {
 type Route struct {
 	Name, Value string // untrusted text
 	Path        string // of the file
+	Unusable    bool   // it has no equal here, so nothing can be agreed to
 }
 
 // String describes the route without a password that its address may contain.
@@ -140,7 +141,7 @@ func (f *Foreign) read() {
 		switch {
 		case v.Value == "":
 		case base || slices.Contains(proxies, v.Name):
-			r := Route{v.Name, v.Value, v.Path}
+			r := Route{Name: v.Name, Value: v.Value, Path: v.Path}
 			yes, answered := answers[r.key()]
 			switch {
 			case p.options.Env.Get(v.Name) == v.Value: // nothing is decided here
@@ -163,6 +164,9 @@ func (f *Foreign) read() {
 			f.tiers[tierVariables[v.Name]] = v.Value
 		default:
 			used = false
+			if slices.Contains(otherPlaces, v.Name) && switchedOn(v.Value) {
+				f.routes = append(f.routes, Route{v.Name, v.Value, v.Path, true})
+			}
 		}
 		if slices.Contains(p.config.Settings.Sandbox.Env, v.Name) && p.config.Settings.Env[v.Name] == "" &&
 			!p.own.modelKeys()[v.Name] {
@@ -218,7 +222,9 @@ func notImported(keys []string, dir string, env Env) []string {
 func (f *Foreign) Unused() []UnusedSettings { return slices.Clone(f.unused) }
 
 // Routes returns what would change where requests are sent, and was not answered yet.
-func (f *Foreign) Routes() []Route { return slices.Clone(f.routes) }
+func (f *Foreign) Routes() []Route { return slices.DeleteFunc(slices.Clone(f.routes), isUnusable) }
+
+func isUnusable(r Route) bool { return r.Unusable }
 
 // Answer records whether the Routes count from now on. It takes effect when the project is loaded again.
 func (f *Foreign) Answer(yes bool) error {
@@ -229,7 +235,7 @@ func (f *Foreign) Answer(yes bool) error {
 	}
 	return atomicfile.Update(file, 0o600, func(old []byte) ([]byte, error) {
 		answers := parseRoutes(old)
-		for _, r := range f.routes {
+		for _, r := range f.Routes() {
 			answers[r.key()] = yes
 		}
 		data, err := json.Marshal(answers)
@@ -255,24 +261,52 @@ func parseRoutes(data []byte) map[string]bool {
 	return answers
 }
 
+// weight orders what has no effect: what decides where requests go, then that about which something can be done. path is
+// the file.
+func weight(path, key string) int {
+	low := strings.ToLower(key)
+	if name, _, _ := strings.Cut(low, "."); name == "env" {
+		return 0
+	}
+	for _, word := range []string{"url", "proxy", "gateway", "helper", "socket", "token", "api_key", "apikey", "authrefresh",
+		"use_", "endpoint", "_cert"} {
+		if strings.Contains(low, word) {
+			return 0
+		}
+	}
+	if config.Advice(filepath.ToSlash(path), key) == "" {
+		return 2
+	}
+	return 1
+}
+
 // maxUnused is how many keys of a file a warning names.
 const maxUnused = 6
 
 // problems are the problems of other programs' settings: one line for all keys without effect.
 func (f *Foreign) problems() (problems []knack.Problem) {
-	for _, r := range f.routes {
-		problems = append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn, Path: r.Path,
+	for _, r := range f.Routes() {
+		problems = append(problems, knack.Problem{Code: knack.CodeAddressIgnored, Severity: knack.Warn, Path: r.Path,
 			Message: "env: " + r.String() + " has no effect until you say yes to it",
-			Hint:    "start knack on a terminal, or set the variable yourself"})
+			Hint:    "start knack on a terminal, which asks once, or set the variable yourself"})
 	}
 	if len(f.unused) == 0 {
 		return problems
 	}
-	var files []string
+	var first, files []string // the first have something about addresses
+	code := knack.CodeSettingIgnored
 	for _, u := range f.unused {
-		files = append(files, plain.List(u.Keys, maxUnused)+" of "+f.project.Short(u.Path))
+		keys := slices.Clone(u.Keys)
+		slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(weight(u.Path, a), weight(u.Path, b)) })
+		line := plain.List(keys, maxUnused) + " of " + f.project.Short(u.Path)
+		if weight(u.Path, keys[0]) == 0 {
+			code, first = knack.CodeAddressIgnored, append(first, line)
+		} else {
+			files = append(files, line)
+		}
 	}
-	return append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
+	files = append(first, files...)
+	return append(problems, knack.Problem{Code: code, Severity: knack.Warn,
 		Message: "no effect here: " + strings.Join(files, "; "), Hint: "knack doctor"})
 }
 
@@ -332,6 +366,39 @@ func (m *Models) getenv(name string) string {
 // routed reports whether another program's settings decide where a provider's requests are sent.
 func (m *Models) routed(p models.Provider) bool {
 	return p.BaseEnv != "" && !p.Configured && m.foreign[p.BaseEnv] != "" && m.ownVariable(p.BaseEnv) == ""
+}
+
+// unanswered returns an error if another program's settings would send a provider's requests elsewhere, and nobody has
+// said yes or no to it: past the gateway that they name, the requests would be seen by others.
+func (m *Models) unanswered(p models.Provider, base string) error {
+	for _, r := range m.pending {
+		if !slices.Contains(proxies, r.Name) {
+			if (r.Name == p.BaseEnv || r.Unusable && p.Name == "anthropic" && m.foreign[p.BaseEnv] == "") && !p.Configured &&
+				m.ownVariable(p.BaseEnv) == "" {
+				return r.unanswered()
+			}
+			continue
+		}
+		own := p.Proxy != "" || m.Proxy != "" || slices.ContainsFunc(proxies, func(name string) bool {
+			return m.Env.Get(name) != ""
+		})
+		if !own && strings.HasPrefix(base, "https://") {
+			return r.unanswered()
+		}
+	}
+	return nil
+}
+
+// unanswered is the error for requests that the route would send elsewhere.
+func (r Route) unanswered() error {
+	if r.Unusable {
+		return &Error{Err: fmt.Errorf("%s of %s says where requests go, and has no effect here", r, plain.Line(r.Path)),
+			Hint: "export ANTHROPIC_BASE_URL=…, with the address to use, such as https://api.anthropic.com", Exit: ExitUsage}
+	}
+	return &Error{Err: fmt.Errorf("%s of %s says where requests go, and has no effect until you say yes to it", r,
+		plain.Line(r.Path)), Hint: "start knack on a terminal, which asks once\n" +
+		"export " + r.String() + ", to use it without the question; or the vendor's address, to go past it",
+		Exit: ExitUsage}
 }
 
 // proxy returns the proxy for requests to a provider at an address. One from another program's settings is not used for

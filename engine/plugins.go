@@ -555,16 +555,24 @@ func (s *Plugins) Enabled() map[string]bool {
 	return maps.Clone(s.project.config.Settings.EnabledPlugins)
 }
 
-// Marketplace returns the source of a marketplace in the setting extraKnownMarketplaces, as JSON; nil: there is
-// none with that name.
-func (s *Plugins) Marketplace(name string) json.RawMessage {
+// Marketplace returns the source of a marketplace in the setting extraKnownMarketplaces; nil: there is none with that
+// name.
+func (s *Plugins) Marketplace(name string) (*plugin.Source, error) {
 	for _, part := range s.project.config.Raw["extraKnownMarketplaces"] {
 		var all map[string]struct{ Source json.RawMessage }
-		if json.Unmarshal(part.JSON, &all) == nil && all[name].Source != nil {
-			return all[name].Source
+		if json.Unmarshal(part.JSON, &all) != nil || all[name].Source == nil {
+			continue
 		}
+		src, err := plugin.ParseSource(all[name].Source)
+		if err != nil {
+			return nil, fmt.Errorf("extraKnownMarketplaces: %s: %w", plain.Line(name), err)
+		}
+		if src.Kind == plugin.Path && !filepath.IsAbs(src.Path) {
+			src.Path = filepath.Join(s.project.dir, src.Path)
+		}
+		return &src, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // CheckSource returns an error if the administrator does not allow plugins from a marketplace; nil: from no

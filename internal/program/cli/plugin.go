@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,10 +12,9 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/installer"
 	"github.com/knack-agent/knack/engine/plugin"
-	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/install"
-	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/sources"
 )
@@ -51,32 +49,14 @@ func (s *pluginScope) register(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("project", "local")
 }
 
-// settings returns the settings file of the scope, and the root of the project in which it is; "": in none.
-func (s *pluginScope) settings() (path, root string) {
-	if !s.project && !s.local {
-		return filepath.Join(engine.Env(nil).ConfigDir(), "settings.json"), ""
+func (s *pluginScope) scope() installer.Scope {
+	switch {
+	case s.project:
+		return installer.ProjectScope(sources.Root("."))
+	case s.local:
+		return installer.LocalScope(sources.Root("."))
 	}
-	name := "settings.json"
-	if s.local {
-		name = "settings.local.json"
-	}
-	root = sources.Root(".")
-	return filepath.Join(root, ".knack", name), root
-}
-
-// check returns an error if a file that would be written is a link.
-func (s *pluginScope) check() error {
-	path, root := s.settings()
-	if root == "" {
-		return nil
-	}
-	return errors.Join(outfile.Check(root, path), outfile.Check(root, filepath.Join(filepath.Dir(path), install.LockName)))
-}
-
-// set switches a plugin on or off; nil removes the switch.
-func (s *pluginScope) set(id string, value json.RawMessage) (string, error) {
-	path, root := s.settings()
-	return path, config.Set(root, path, "enabledPlugins."+id, value)
+	return installer.UserScope(nil)
 }
 
 // pluginJSON is a plugin as `plugin list --json` prints it.
@@ -104,7 +84,7 @@ func pluginListCommand() *cobra.Command {
 				return err
 			}
 			defer x.Close()
-			s, lock, on := x.store, x.lock, x.project.Plugins().Enabled()
+			s, lock, on := x.Store, x.lock, x.project.Plugins().Enabled()
 			all := []pluginJSON{}
 			known, err := x.project.Plugins().List()
 			if err != nil {
@@ -315,17 +295,11 @@ func pluginRemoveCommand() *cobra.Command {
 		Example: "  knack plugin remove tools@acme",
 		Args:    exactly(1, "knack plugin remove NAME@MARKETPLACE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := userStore()
+			s, err := installer.Store(nil)
 			if err != nil {
 				return err
 			}
-			if err := scope.check(); err != nil {
-				return err
-			}
-			if err := s.Remove(args[0]); err != nil {
-				return &engine.Error{Err: err, Hint: "knack plugin list"}
-			}
-			if _, err := scope.set(args[0], nil); err != nil {
+			if err := scope.scope().Remove(s, args[0]); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s was removed\n", plain.Line(args[0]))
@@ -360,11 +334,11 @@ func pluginSwitchCommand(word string, on bool) *cobra.Command {
 				}
 			}
 			value, _ := json.Marshal(on)
-			path, err := scope.set(args[0], value)
-			if err != nil {
+			to := scope.scope()
+			if err := to.Set(args[0], value); err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s is %sd in %s\n", plain.Line(args[0]), word, plain.Line(path))
+			fmt.Fprintf(c.OutOrStdout(), "%s is %sd in %s\n", plain.Line(args[0]), word, plain.Line(to.File))
 			return nil
 		},
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -92,29 +91,4 @@ func TestPublishAndAdd(t *testing.T) {
 	contains(knack(0, "skill", "list"), "Understands PDF files.")
 	contains(knack(1, "skill", "add", server.URL+"/.well-known/agent-skills/pdf.zip#sha256="+strings.Repeat("0", 64),
 		"--yes"), "has the sha256")
-}
-
-// TestSkillIn: a skill of a directory is named by its directory or its last name, and a name that none has is an error
-// that names one.
-func TestSkillIn(t *testing.T) {
-	dir := t.TempDir()
-	for _, at := range []string{"skills/pdf", ".claude/skills/tidy", "node_modules/x", "a/b"} {
-		path := filepath.Join(dir, filepath.FromSlash(at))
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(path, "SKILL.md"), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := skillDirs(os.DirFS(dir)); !slices.Equal(got, []string{".claude/skills/tidy", "a/b", "skills/pdf"}) {
-		t.Errorf("found %q", got)
-	}
-	for name, want := range map[string]string{"pdf": "skills/pdf", "skills/pdf": "skills/pdf", "tidy": ".claude/skills/tidy",
-		"a": "a", "nosuch": "", "../x": "", "/etc": ""} {
-		got, err := skillIn(dir, name)
-		if want != "" && got != filepath.Join(dir, filepath.FromSlash(want)) || (want == "") != (err != nil) {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
-	}
 }

@@ -1,7 +1,8 @@
-package cli
+package installer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
@@ -32,6 +34,32 @@ func skillIn(dir, name string) (string, error) {
 		hint = "knack skill add " + plain.Line(dir) + " " + plain.Line(cmp.Or(nearest(name, found), found[0]))
 	}
 	return "", &engine.Error{Err: fmt.Errorf("%s has no skill %s", plain.Line(dir), plain.Line(name)), Hint: hint}
+}
+
+// noSkill is the error about a tree without a SKILL.md at its top. source is what was typed for it.
+func noSkill(dir, source string) error {
+	source = plain.Line(source)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	found := skillDirs(root.FS())
+	switch p := plugin.Read(plugin.FS(root), plugin.Options{}); {
+	case p.Manifest != "":
+		return &engine.Error{Err: errors.New("it is a plugin, not a skill"), Hint: "knack plugin add " + source}
+	case len(found) == 0:
+		return &engine.Error{Err: errors.New("there is no SKILL.md in it"), Hint: "knack skill new NAME, to write one"}
+	case len(found) == 1:
+		return &engine.Error{Err: errors.New("there is no SKILL.md at its top"),
+			Hint: "knack skill add " + source + " " + plain.Line(found[0])}
+	default:
+		hint := "knack skill add " + source + " " + plain.Line(found[0])
+		if !p.IsEmpty() {
+			hint += "; knack plugin add " + source + " adds them all"
+		}
+		return &engine.Error{Err: fmt.Errorf("there is no SKILL.md at its top, but in %s", plain.List(found, 8)), Hint: hint}
+	}
 }
 
 func nearest(name string, of []string) string {
