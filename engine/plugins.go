@@ -413,8 +413,8 @@ func (s *Plugins) sources() (all []knack.Source) {
 }
 
 // templates returns the prompts of packages of Pi.
-func (s *Plugins) templates() (all []instructions.PluginTemplate) {
-	for _, x := range s.used {
+func templates(plugins []usedPlugin) (all []instructions.PluginTemplate) {
+	for _, x := range plugins {
 		for _, f := range x.Prompts {
 			t := instructions.PluginTemplate{Path: filepath.Join(x.Dir, filepath.FromSlash(f.Path)), Root: x.Dir}
 			if x.Check != nil {

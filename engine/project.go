@@ -341,7 +341,7 @@ func (p *Project) findTemplates() {
 	p.texts.Style, p.texts.Language = p.config.Settings.OutputStyle, p.config.Settings.Language
 	p.texts.NoLocal = !p.hasLayer("local")
 	p.texts.Managed = sources.ManagedDirs(runtime.GOOS)
-	p.texts.Plugins = p.plugins.templates()
+	p.texts.Plugins = templates(p.plugins.used)
 	if !o.Bare {
 		p.texts.Templates = slices.Concat(o.Templates, outside(p.root, p.config.Foreign.Prompts))
 	}
