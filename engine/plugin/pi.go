@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -202,16 +203,9 @@ func Extensions(fsys fs.FS, dir string) []string {
 func Extension(fsys fs.FS, name string) string {
 	source := extensionText(fsys, name)
 	var would []string
-	for _, x := range []struct {
-		what    string
-		prefix  string
-		pattern func() *regexp.Regexp
-	}{
-		{"commands", "/", piCommand}, {"tools", "", piTool}, {"hooks", "", piEvent}, {"keys", "", piKey},
-		{"flags", "--", piFlag}, {"providers", "", piProvider},
-	} {
+	for _, x := range piText().calls {
 		var names []string
-		for _, m := range x.pattern().FindAllStringSubmatch(source, maxPaths) {
+		for _, m := range x.pattern.FindAllStringSubmatch(source, maxPaths) {
 			given := "(computed)"
 			if m[1] != "" {
 				given = x.prefix + plain.Line(m[1])
@@ -240,7 +234,7 @@ func extensionText(fsys fs.FS, name string) string {
 			return ""
 		}
 		data, _ := fs.ReadFile(fsys, name) // what cannot be read names nothing
-		return piComment().ReplaceAllString(string(data), "$1")
+		return piText().comment.ReplaceAllString(string(data), "$1")
 	}
 	all := read(name)
 	dir := path.Dir(name)
@@ -268,13 +262,25 @@ func extensionText(fsys fs.FS, name string) string {
 
 const quotedName = "(?:[\"'`]([^\"'`\n]{1,80})[\"'`])?"
 
-// The calls by which an extension adds something, with the name if it is written there.
-var (
-	piCommand  = pattern(`\.registerCommand\(\s*` + quotedName)
-	piTool     = pattern(`\.registerTool\((?:[^;]{0,400}?\bname:\s*` + quotedName + `)?`)
-	piEvent    = pattern(`\bpi\.on\(\s*` + quotedName)
-	piKey      = pattern(`\.registerShortcut\(\s*` + quotedName)
-	piFlag     = pattern(`\.registerFlag\(\s*` + quotedName)
-	piProvider = pattern(`\.registerProvider\(\s*` + quotedName)
-	piComment  = pattern(`(?m)(^|\s)//[^\n]*$|/\*(?s:.*?)\*/`)
-)
+// A piCall is a call by which an extension adds something. The pattern has its name, if it is written there.
+type piCall struct {
+	what, prefix string
+	pattern      *regexp.Regexp
+}
+
+// extensionPatterns are what is looked for in the text of extensions.
+type extensionPatterns struct {
+	calls   []piCall
+	comment *regexp.Regexp
+}
+
+var piText = sync.OnceValue(func() extensionPatterns {
+	return extensionPatterns{comment: regexp.MustCompile(`(?m)(^|\s)//[^\n]*$|/\*(?s:.*?)\*/`), calls: []piCall{
+		{"commands", "/", regexp.MustCompile(`\.registerCommand\(\s*` + quotedName)},
+		{"tools", "", regexp.MustCompile(`\.registerTool\((?:[^;]{0,400}?\bname:\s*` + quotedName + `)?`)},
+		{"hooks", "", regexp.MustCompile(`\bpi\.on\(\s*` + quotedName)},
+		{"keys", "", regexp.MustCompile(`\.registerShortcut\(\s*` + quotedName)},
+		{"flags", "--", regexp.MustCompile(`\.registerFlag\(\s*` + quotedName)},
+		{"providers", "", regexp.MustCompile(`\.registerProvider\(\s*` + quotedName)},
+	}}
+})
