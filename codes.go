@@ -71,6 +71,7 @@ const (
 	CodeDirRelative       Code = "dir-relative"
 	CodeSessionDamaged    Code = "session-damaged"
 	CodeAttachmentMissing Code = "attachment-missing"
+	CodeCallAsText        Code = "call-as-text" // a tool call that the model's server did not read
 	CodeFlagUnknown       Code = "flag-unknown"
 	CodeCheckpoint        Code = "checkpoint" // a file that /undo cannot restore
 	CodeWorktree          Code = "worktree"   // what an agent's worktree contains

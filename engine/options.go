@@ -24,9 +24,9 @@ type Options struct {
 	Workspace string
 	// In is the host's own place where tools act, instead of Workspace; nil: Workspace names it. The Engine closes it. A
 	// *workspace.Local gets the sandbox that the settings say; commands elsewhere run without one.
-	In workspace.Workspace
-	Env       Env    // nil: the environment of the process
-	Version   string // of the program, for hosts and transcripts; "": devel
+	In      workspace.Workspace
+	Env     Env    // nil: the environment of the process
+	Version string // of the program, for hosts and transcripts; "": devel
 
 	// Files given by path count as trusted. Relative paths start at Dir.
 	Skills []string // skills, files or directories of skills

@@ -153,14 +153,7 @@ func parseTemplate(data []byte) template {
 	}
 	entries, notes := frontmatter.Parse(file.Head, file.Line)
 	for _, n := range notes {
-		code := knack.CodeYAMLInvalid
-		switch n.Kind {
-		case frontmatter.Repaired:
-			code = knack.CodeYAMLRepaired
-		case frontmatter.Lost:
-			code = knack.CodeTextLost
-		}
-		warn(code, n.Line, n.Column, n.Hint, n.Message)
+		warn(knack.Code(n.Kind), n.Line, n.Column, n.Hint, n.Message)
 	}
 	for _, e := range entries {
 		to := map[string]*string{"description": &t.short, "argument-hint": &t.hint}[e.Key]
