@@ -15,7 +15,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm/models"
@@ -67,6 +69,12 @@ type UnusedSettings struct {
 func (u UnusedSettings) Lines() (lines []string) {
 	var rest []string
 	for _, key := range u.Keys {
+		if key == "extensions" {
+			home := os.DirFS(u.Path) // a directory for the files of Pi; of a settings file it has none
+			for _, name := range plugin.Extensions(home, key) {
+				lines = append(lines, plugin.Extension(home, name))
+			}
+		}
 		if advice := config.Advice(filepath.ToSlash(u.Path), key); advice != "" {
 			lines = append(lines, key+": "+advice)
 		} else {
@@ -94,9 +102,22 @@ func (f *Foreign) read() {
 	p := f.project
 	given := p.config.Foreign
 	for _, u := range given.Unused {
-		f.unused = append(f.unused, UnusedSettings{u.Path, slices.Clone(u.Keys)})
+		keys := slices.Clone(u.Keys)
+		if filepath.Dir(u.Path) == given.PiHome {
+			keys = notImported(keys, given.PiHome, p.options.Env)
+		}
+		if len(keys) > 0 {
+			f.unused = append(f.unused, UnusedSettings{u.Path, keys})
+		}
 	}
 	if given.PiHome != "" {
+		for _, u := range [][]string{append([]string{"skills"}, given.Skills...), append([]string{"prompts"}, given.Prompts...)} {
+			for _, path := range u[1:] {
+				if len(outside(p.root, []string{path})) == 0 {
+					f.addUnused(filepath.Join(given.PiHome, "settings.json"), u[0])
+				}
+			}
+		}
 		for _, name := range piFiles {
 			if _, err := os.Lstat(filepath.Join(given.PiHome, name)); err == nil {
 				f.addUnused(given.PiHome, name)
@@ -176,6 +197,25 @@ func (f *Foreign) addUnused(path, key string) {
 		}
 	}
 	f.unused = append(f.unused, UnusedSettings{path, []string{key}})
+}
+
+// notImported leaves out the key packages of Pi's settings if all of them are used here.
+func notImported(keys []string, dir string, env Env) []string {
+	i := slices.Index(keys, "packages")
+	if i < 0 || env.DataDir() == "" {
+		return keys
+	}
+	found, err := install.FindPi(dir)
+	lock, bad := install.ReadLock(install.User(env.DataDir(), env.ConfigDir()).Lock)
+	if err != nil || bad != nil {
+		return keys
+	}
+	for id := range found {
+		if lock.Plugins[id] == nil {
+			return keys
+		}
+	}
+	return slices.Delete(keys, i, i+1)
 }
 
 // Unused returns the settings of other programs that have no effect here.
