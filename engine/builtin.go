@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -145,6 +146,45 @@ type PluginInfo struct {
 	Used        bool   `json:"used"`   // it is part of this project now
 	Brings      string `json:"brings"` // "2 skills, 1 hook"; "": not known
 	Path        string `json:"path"`   // "": built in
+	// Skills and Hooks are those of a built-in plugin.
+	Skills []string `json:"skills,omitempty"`
+	Hooks  []string `json:"hooks,omitempty"`
+}
+
+// unknownBuiltin reports names of built-in plugins in settings that no plugin has.
+func unknownBuiltin(on map[string]bool) (problems []knack.Problem) {
+	for _, id := range slices.Sorted(maps.Keys(on)) {
+		name, ok := strings.CutSuffix(id, "@builtin")
+		if ok && !slices.ContainsFunc(builtinPlugins(), func(b builtinPlugin) bool { return b.name == name }) {
+			problems = append(problems, knack.Problem{Code: knack.CodePluginMissing, Severity: knack.Warn,
+				Message: "enabledPlugins: there is no plugin " + plain.Line(id), Hint: "knack plugin list"})
+		}
+	}
+	return problems
+}
+
+// IsBuiltin reports whether the plugin is part of the program.
+func (i PluginInfo) IsBuiltin() bool { return strings.HasSuffix(i.ID, "@builtin") }
+
+// FindPlugin returns a plugin of a list by its ID. The error names one that a person may have meant; command is what
+// they typed before the ID.
+func FindPlugin(all []PluginInfo, id, command string) (PluginInfo, error) {
+	var known []string
+	for _, x := range all {
+		if x.ID == id {
+			return x, nil
+		}
+		known = append(known, x.ID)
+	}
+	hint := "knack plugin add " + plain.Line(id)
+	if i := slices.IndexFunc(known, func(k string) bool { return strings.HasPrefix(k, id+"@") }); i >= 0 {
+		hint = command + " " + known[i]
+	} else if near := knack.Near(id, known); len(near) > 0 {
+		hint = command + " " + near[0]
+	} else if !strings.Contains(id, "@") {
+		hint = "knack plugin list"
+	}
+	return PluginInfo{}, &Error{Err: errors.New("there is no plugin " + plain.Line(id)), Hint: hint, Exit: ExitUsage}
 }
 
 // List returns the built-in plugins, those in use, and those that are installed and off.
@@ -160,15 +200,20 @@ func (s *Plugins) List() ([]PluginInfo, error) {
 		return strings.Join(parts, ", ")
 	}
 	for _, b := range builtinPlugins() {
-		all = append(all, PluginInfo{ID: b.name + "@builtin", Version: s.project.Version(), Description: b.description,
-			Enabled: s.uses(b), Used: s.uses(b), Brings: brings(len(b.skills), "skill", len(b.hooks(s.project)), "hook")})
+		info := PluginInfo{ID: b.name + "@builtin", Version: s.project.Version(), Description: b.description,
+			Enabled: s.uses(b), Used: s.uses(b), Skills: b.skills}
+		for _, h := range b.hooks(s.project) {
+			info.Hooks = append(info.Hooks, string(h.event)+" of "+h.matcher)
+		}
+		info.Brings = brings(len(info.Skills), "skill", len(info.Hooks), "hook")
+		all = append(all, info)
 	}
 	for _, x := range s.used {
 		if x.Name == "" { // a single skill
 			continue
 		}
 		all = append(all, PluginInfo{ID: x.id, Version: x.Version, Description: x.Description, Enabled: true, Used: true,
-			Path: x.Dir, Brings: brings(len(x.Skills), "place of skills", len(x.Commands), "place of commands", len(x.Agents),
+			Path: x.Dir, Brings: brings(len(x.Skills), "place of skills", len(x.Commands), "place of commands", len(x.Prompts), "prompt", len(x.Agents),
 				"agent", len(x.Hooks), "file of hooks", len(x.Servers), "file of servers")})
 	}
 	if s.project.options.Env.DataDir() == "" {
@@ -191,12 +236,11 @@ func (s *Plugins) List() ([]PluginInfo, error) {
 // Enable switches a plugin on or off in the user's settings. Reload makes it take effect.
 func (s *Plugins) Enable(id string, on bool) (Setting, error) {
 	all, err := s.List()
+	if err == nil {
+		_, err = FindPlugin(all, id, "/plugin")
+	}
 	if err != nil {
 		return Setting{}, err
-	}
-	if !slices.ContainsFunc(all, func(x PluginInfo) bool { return x.ID == id }) {
-		return Setting{}, &Error{Err: errors.New("there is no plugin " + plain.Line(id)), Hint: "knack plugin add " +
-			plain.Line(id)}
 	}
 	value, _ := json.Marshal(on)
 	return s.project.Set("enabledPlugins."+id, string(value))

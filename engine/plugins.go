@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
@@ -89,6 +90,7 @@ func (s *Plugins) readInstalled() {
 	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(on)), func(id string) bool {
 		return !on[id] || strings.HasSuffix(id, "@builtin")
 	})
+	s.problems = append(s.problems, unknownBuiltin(on)...)
 	if s.project.options.Env.DataDir() == "" || !s.project.hasLayer("user") {
 		return
 	}
@@ -114,9 +116,9 @@ func (s *Plugins) readInstalled() {
 		projects = &install.Lock{}
 	}
 	others := sync.OnceValue(func() map[string]install.Found {
-		found, err := install.FindClaude(s.project.options.Env.ClaudeDir())
+		found, err := install.FindOthers(s.project.options.Env.ClaudeDir(), s.project.options.Env.PiDir())
 		if err != nil {
-			bad(knack.CodeJSONInvalid, s.project.options.Env.ClaudeDir(), "", "plugins of Claude Code are not found: %v", err)
+			bad(knack.CodeJSONInvalid, "", "", "plugins of other programs are not found: %v", err)
 		}
 		return found
 	})
@@ -129,9 +131,9 @@ func (s *Plugins) readInstalled() {
 		case it == nil && others()[id].Dir != "":
 			s.problems = append(s.problems, knack.Problem{Code: knack.CodePluginMissing, Severity: knack.Warn,
 				Path: others()[id].Dir, Hint: "knack plugin import " + id, Message: "the plugin " + plain.Line(id) +
-					" is on in the settings, Claude Code has installed it, and you have not approved it here"})
+					" is on in the settings, " + install.Program(id) + " has installed it, and you have not approved it here"})
 		case it == nil:
-			bad(knack.CodePluginMissing, "", "knack plugin add "+plain.Line(id),
+			bad(knack.CodePluginMissing, "", "knack plugin add "+plain.Line(id)+", or knack plugin disable "+plain.Line(id),
 				"the plugin %s is on in the settings, and is not installed", plain.Line(id))
 		case err != nil || !allowed.Allow(it):
 			bad(knack.CodeSettingIgnored, store.Path(it), "", "the plugin %s is not used: strictKnownMarketplaces, which the "+
@@ -149,12 +151,12 @@ func (s *Plugins) readInstalled() {
 					hint = "knack plugin remove " + plain.Line(id)
 				}
 				if _, err := os.Stat(it.Place); err != nil {
-					bad(knack.CodePluginMissing, it.Place, hint, "the plugin %s is not used: Claude Code has removed this version",
-						plain.Line(id))
+					bad(knack.CodePluginMissing, it.Place, hint, "the plugin %s is not used: %s has removed this version",
+						plain.Line(id), install.Program(id))
 					continue
 				} else if now != "" {
 					s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Warn, Path: now, Hint: hint,
-						Message: "Claude Code has another version of the plugin " + plain.Line(id) +
+						Message: install.Program(id) + " has another version of the plugin " + plain.Line(id) +
 							"; the one that you approved is used"})
 				}
 			}
@@ -196,6 +198,12 @@ func (s *Plugins) NameTaken(name, id string) string {
 	return ""
 }
 
+// changedHint is what a person can do when files of a plugin or skill are not those that were installed.
+func changedHint(id string) string {
+	id = plain.Line(id)
+	return "knack skill diff " + id + ", then knack skill accept " + id
+}
+
 // useSkill uses a single installed skill, unless it has changed.
 func (s *Plugins) useSkill(dir, name string, it *install.Item) {
 	root, err := os.OpenRoot(dir)
@@ -206,10 +214,11 @@ func (s *Plugins) useSkill(dir, name string, it *install.Item) {
 	}
 	defer root.Close()
 	r := it.NewReader(root, dir)
+	r.Hint = changedHint(name)
 	if drift := r.Drift(); !drift.IsZero() {
 		s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: dir,
 			Message: fmt.Sprintf("the skill %s is not used: it has changed since it was installed (%s)", name, drift),
-			Hint:    "knack skill diff " + name})
+			Hint:    r.Hint})
 		return
 	}
 	x := usedPlugin{id: name, files: it.Files, Plugin: &plugin.Plugin{
@@ -319,9 +328,10 @@ func readPlugin(dir, id string, it *install.Item) (x readResult) {
 		x.id = x.Name + "@inline"
 	} else {
 		verified := it.NewReader(root, dir)
+		verified.Hint = changedHint(id)
 		found := plugin.Read(verified, plugin.Options{Name: name, Entry: it.Entry})
 		if drift := verified.Drift(); !drift.IsZero() {
-			bad(knack.CodeChanged, "knack skill diff "+id,
+			bad(knack.CodeChanged, verified.Hint,
 				"the plugin %s is not used: it has changed since it was installed (%s)", id, drift)
 			return x
 		}
@@ -398,6 +408,20 @@ func (p installedNames) Prefixes() (names []string) {
 func (s *Plugins) sources() (all []knack.Source) {
 	for _, x := range s.used {
 		all = append(all, x.Sources(x.Location)...)
+	}
+	return all
+}
+
+// templates returns the prompts of packages of Pi.
+func templates(plugins []usedPlugin) (all []instructions.PluginTemplate) {
+	for _, x := range plugins {
+		for _, f := range x.Prompts {
+			t := instructions.PluginTemplate{Path: filepath.Join(x.Dir, filepath.FromSlash(f.Path)), Root: x.Dir}
+			if x.Check != nil {
+				t.Check = func(path string, data []byte) error { return x.Check(path, data, false) }
+			}
+			all = append(all, t)
+		}
 	}
 	return all
 }
@@ -531,16 +555,24 @@ func (s *Plugins) Enabled() map[string]bool {
 	return maps.Clone(s.project.config.Settings.EnabledPlugins)
 }
 
-// Marketplace returns the source of a marketplace in the setting extraKnownMarketplaces, as JSON; nil: there is
-// none with that name.
-func (s *Plugins) Marketplace(name string) json.RawMessage {
+// Marketplace returns the source of a marketplace in the setting extraKnownMarketplaces; nil: there is none with that
+// name.
+func (s *Plugins) Marketplace(name string) (*plugin.Source, error) {
 	for _, part := range s.project.config.Raw["extraKnownMarketplaces"] {
 		var all map[string]struct{ Source json.RawMessage }
-		if json.Unmarshal(part.JSON, &all) == nil && all[name].Source != nil {
-			return all[name].Source
+		if json.Unmarshal(part.JSON, &all) != nil || all[name].Source == nil {
+			continue
 		}
+		src, err := plugin.ParseSource(all[name].Source)
+		if err != nil {
+			return nil, fmt.Errorf("extraKnownMarketplaces: %s: %w", plain.Line(name), err)
+		}
+		if src.Kind == plugin.Path && !filepath.IsAbs(src.Path) {
+			src.Path = filepath.Join(s.project.dir, src.Path)
+		}
+		return &src, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // CheckSource returns an error if the administrator does not allow plugins from a marketplace; nil: from no

@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -167,6 +168,9 @@ func (p *Project) findMisplaced(folders []knack.Source, name, path string) (foun
 // findPassedOver finds skills of a name in directories that a search passes over: those of other programs, of packages,
 // and those whose name begins with a dot.
 func findPassedOver(p *Project, folders []knack.Source, name string) (found []knack.Finding) {
+	if filepath.IsAbs(name) && strings.HasPrefix(filepath.Base(name), ".") { // .NAME, which looks like a path
+		name = filepath.Base(name)
+	}
 	if name == "" || filepath.Base(name) != name {
 		return nil
 	}
@@ -176,7 +180,7 @@ func findPassedOver(p *Project, folders []knack.Source, name string) (found []kn
 			return
 		}
 		for _, at := range all {
-			if filepath.Base(at) == name {
+			if base := filepath.Base(at); base == name || base == "."+name {
 				found = append(found, knack.Finding{As: "name", State: knack.Ignored,
 					Candidate: knack.Candidate{Path: filepath.Join(at, "SKILL.md"), State: knack.Ignored,
 						Origin: knack.Origin{Kind: knack.Project}},
@@ -211,6 +215,11 @@ func findPassedOver(p *Project, folders []knack.Source, name string) (found []kn
 			dotted(f.Path)
 		}
 	}
+	for dir := filepath.Dir(p.root); dir != filepath.Dir(dir) && dir != p.options.Env.Home(); dir = filepath.Dir(dir) {
+		for _, place := range layout.Folders() {
+			in(filepath.Join(dir, place, "skills"), "a directory above the repository")
+		}
+	}
 	return found
 }
 
@@ -233,6 +242,9 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 			fmt.Fprintf(w, " Did you mean %s?", plain.Line(strings.Join(why.Near, ", ")))
 		}
 		fmt.Fprintln(w)
+		if text := WhyTool(p.known().tools, p.problems, why.Name); text != "" {
+			fmt.Fprintln(w, p.ShortIn(text))
+		}
 	case n > 1:
 		fmt.Fprintf(w, "%d skills match %s.\n", n, name)
 	}
@@ -291,6 +303,21 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 		}
 		fmt.Fprintf(w, "  %-14s %s: %s\n", at.Kind, plain.Line(p.Short(path)), what)
 	}
+}
+
+// WhyTool says in one line of untrusted text that a name is that of a tool, and where it comes from, or why a tool of one's
+// own is left out; "": it is neither.
+func WhyTool(tools tool.Set, problems []knack.Problem, name string) string {
+	if t, ok := tools.Find(name); ok {
+		return plain.Line(fmt.Sprintf("%s is a tool: %s.", t.Name, cmp.Or(t.Origin, "Knack's own")))
+	}
+	for _, x := range problems {
+		file, _, _ := strings.Cut(filepath.Base(x.Path), ".")
+		if file == name && filepath.Base(filepath.Dir(x.Path)) == "tools" {
+			return plain.Line(fmt.Sprintf("%s would be a tool: %s (%s)", name, x.Message, x.Path))
+		}
+	}
+	return ""
 }
 
 // CutReason describes, for display, why a listing entry was shortened.

@@ -66,7 +66,7 @@ func All(hotkeys string) []engine.Command {
 		{Name: "mcp", Hint: "[login NAME]", Description: "list the MCP servers or show one; login, logout, retry",
 			Run: mcpServers},
 		{Name: "plugin", Also: []string{"plugins"}, Hint: "[NAME on|off]",
-			Description: "list the plugins, switch one on or off", Run: plugins},
+			Description: "list the plugins, switch one on or off; add SOURCE", Run: plugins},
 		{Name: "trust", Description: "show what the project provides, and approve it", Run: trustProject},
 		{Name: "settings", Also: []string{"config"}, Hint: "[KEY VALUE]",
 			Description: "show the settings, or set one of yours", Run: Settings,

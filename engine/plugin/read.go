@@ -42,6 +42,7 @@ type format struct {
 	commandSuffix                   string // of the files in commands: .md or .toml
 	program                         string // or specification that defines the format
 	open                            bool   // Agent Plugins: only skills and servers
+	pi                              bool   // a package of Pi: see readPi
 }
 
 // formats are in order of precedence.
@@ -53,6 +54,7 @@ var formats = []format{
 		servers: ".mcp.json"},
 	{manifest: "gemini-extension.json", program: "Gemini CLI", skills: "skills", commands: "commands", agents: "agents",
 		hooks: "hooks/hooks.json", commandSuffix: ".toml"},
+	{manifest: "package.json", program: "Pi", pi: true},
 }
 
 // plainTree is the format of a tree without a manifest.
@@ -71,10 +73,20 @@ func Read(fsys fs.FS, o Options) *Plugin {
 	if f.open {
 		r.readOpen(fields)
 	}
+	if f.pi {
+		var only map[string]json.RawMessage
+		json.Unmarshal(o.Entry, &only) // no entry: everything
+		var said map[string]json.RawMessage
+		json.Unmarshal(fields["pi"], &said)
+		r.describe(fields, o.Name)
+		r.readPi(said, only)
+		return r.Plugin
+	}
 	if o.Entry != nil {
 		fields = r.withEntry(fields, o.Entry)
 	}
 	r.describe(fields, o.Name)
+	r.skills, r.commands, r.agents = r.followed(r.skills), r.followed(r.commands), r.followed(r.agents)
 	r.readSkills(fields["skills"])
 	r.readCommands(fields["commands"])
 	r.readAgents(fields["agents"])
@@ -104,9 +116,9 @@ func (r *reader) unused(message string, args ...any) {
 	r.Unused = append(r.Unused, fmt.Sprintf(message, args...))
 }
 
-// file reads a file of the tree, without a byte order mark. ok is false if there is none, or if it
+// read reads a file of the tree, without a byte order mark. ok is false if there is none, or if it
 // cannot be read, which is a Problem.
-func (r *reader) file(name string) (data []byte, ok bool) {
+func (r *reader) read(name string) (data []byte, ok bool) {
 	f, err := r.fsys.Open(name)
 	if err == nil {
 		var info fs.FileInfo
@@ -129,6 +141,33 @@ func (r *reader) file(name string) (data []byte, ok bool) {
 		return nil, false
 	}
 	return bytes.TrimPrefix(data, []byte("\ufeff")), true
+}
+
+// file reads a file with JSON. One that has the text of a link, as git writes it where there are no links, is what the
+// text names.
+func (r *reader) file(name string) (data []byte, ok bool) {
+	data, ok = r.read(name)
+	if target := linkText(name, data); target != "" {
+		if info, err := fs.Stat(r.fsys, target); err == nil && info.Mode().IsRegular() {
+			if linked, ok := r.read(target); ok && linkText(target, linked) == "" {
+				return linked, true
+			}
+		}
+	}
+	return data, ok
+}
+
+// linkText returns the path in the tree that the content of a file is if it is one relative path; otherwise "".
+func linkText(name string, data []byte) string {
+	const longest = 1024
+	given := strings.TrimSpace(string(data))
+	if given == "" || len(given) > longest || given[0] == '/' || strings.ContainsAny(given, "\n\\{[\"\x00") {
+		return ""
+	}
+	if target := path.Join(path.Dir(name), given); fs.ValidPath(target) && target != name {
+		return target
+	}
+	return ""
 }
 
 func (r *reader) unreadable(name string, err error) {
@@ -163,6 +202,14 @@ func (r *reader) findManifest() (format, map[string]json.RawMessage) {
 	for _, f := range formats {
 		if _, err := fs.Stat(r.fsys, f.manifest); errors.Is(err, fs.ErrNotExist) {
 			continue
+		}
+		if f.pi {
+			if all, ok := r.piPackage(); !ok {
+				continue // every program in JavaScript has the file
+			} else if r.Manifest == "" {
+				found, fields, r.Manifest = f, all, f.manifest
+				continue
+			}
 		}
 		if r.Manifest != "" {
 			r.alsoThere(f.manifest)
@@ -349,7 +396,7 @@ func (r *reader) existing(field, given string, add ...string) (name string, dir,
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.problem(knack.CodePluginInvalid, knack.Warn, r.Manifest, "%s: %s does not exist", field, plain.Line(given))
+		r.missing(field, given)
 	case err != nil:
 		r.unreadable(name, err)
 	case !info.IsDir() && !info.Mode().IsRegular():
@@ -358,6 +405,10 @@ func (r *reader) existing(field, given string, add ...string) (name string, dir,
 		return name, info.IsDir(), true
 	}
 	return "", false, false
+}
+
+func (r *reader) missing(field, given string) {
+	r.problem(knack.CodePluginInvalid, knack.Warn, r.Manifest, "%s: %s does not exist", field, plain.Line(given))
 }
 
 // isDir reports whether a directory exists, and reports one that cannot be read.
@@ -370,6 +421,24 @@ func (r *reader) isDir(name string) bool {
 		r.unreadable(name, err)
 	}
 	return err == nil && info.IsDir()
+}
+
+// followed returns the directory that a file with the text of a link stands for; otherwise name.
+func (r *reader) followed(name string) string {
+	const longest = 1024
+	info, err := fs.Stat(r.fsys, name)
+	if name == "" || err != nil || !info.Mode().IsRegular() || info.Size() > longest {
+		return name
+	}
+	data, _ := r.read(name)
+	target := linkText(name, data)
+	if target == "" {
+		return name
+	}
+	if info, err := fs.Stat(r.fsys, target); err != nil || !info.IsDir() {
+		return name
+	}
+	return target
 }
 
 // readSkills finds skills: skills/, those that the manifest adds, or a SKILL.md at the root.
@@ -405,8 +474,12 @@ func (r *reader) readSkills(given json.RawMessage) {
 	}
 }
 
-// addRootSkills adds the skills directly in the tree, for "skills": ["./"].
+// addRootSkills adds the skills directly in the tree, for "skills": ["./"]: a SKILL.md there is the only one.
 func (r *reader) addRootSkills() {
+	if info, err := fs.Stat(r.fsys, "SKILL.md"); err == nil && info.Mode().IsRegular() {
+		r.Skills = append(r.Skills, Place{Path: ".", Name: r.Name})
+		return
+	}
 	entries, err := fs.ReadDir(r.fsys, ".")
 	if err != nil {
 		r.unreadable(".", err)

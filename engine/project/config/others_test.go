@@ -35,6 +35,8 @@ func exampleOf(program, name string) string {
 		return `{}`
 	case "strictKnownMarketplaces", "allowedMarketplaces":
 		return `[]`
+	case "skills", "prompts":
+		return `["x"]`
 	case "env":
 		return `{"A": "1"}`
 	case "requiredMaximumVersion":
@@ -143,6 +145,20 @@ func TestOthers(t *testing.T) {
 	slices.Sort(names)
 	for _, name := range names {
 		row("pi", name)
+	}
+	b.WriteString("\n### Files of other programs\n\n| file | here | how |\n|---|---|---|\n")
+	for _, d := range OtherDirs() {
+		for _, name := range d.Files() {
+			at := strings.TrimPrefix(d.Project+"/", "./") + name
+			if d.Home != "" && d.Home != d.Project {
+				at += "`, `~/" + d.Home + "/" + name
+			}
+			what := Advice("/x/"+d.Project, name) // TestOtherFiles of engine writes each
+			if what == "" {
+				t.Errorf("%s: nothing says what to do", at)
+			}
+			fmt.Fprintf(&b, "| `%s` | named | %s |\n", at, what)
+		}
 	}
 	const path, begin, end = "../../../docs/from-other-agents.md", "<!-- keys: TestOthers -update -->\n", "<!-- end of keys -->\n"
 	data, err := os.ReadFile(path)

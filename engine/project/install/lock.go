@@ -11,6 +11,7 @@ package install
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,6 +132,9 @@ func (l *Lock) Item(id string) *Item { return l.table(id)[id] }
 // A Reader verifies what is read of an installed tree against its lock, file by file, by content. It is for one
 // goroutine at a time, except for Check.
 type Reader struct {
+	// Hint is what a person can type when a file has changed; "": knack skill verify.
+	Hint string
+
 	dir   string
 	real  func() string // the real path of dir
 	files Files
@@ -283,7 +287,7 @@ func (r *Reader) ReadDir(name string) ([]fs.DirEntry, error) {
 func (r *Reader) Check(path string, data []byte, head bool) error {
 	changed := func() error {
 		return knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: path,
-			Message: "it changed since it was installed", Hint: "knack skill verify"}
+			Message: "it changed since it was installed", Hint: cmp.Or(r.Hint, "knack skill verify")}
 	}
 	name, ok := subpath.Rel(r.dir, path)
 	if name = filepath.ToSlash(name); !ok || !strings.HasPrefix(r.files[name], hashPrefix) {

@@ -3,14 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/installer"
 	"github.com/knack-agent/knack/engine/plugin"
-	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -34,11 +33,7 @@ one of the setting extraKnownMarketplaces.`,
 				return err
 			}
 			defer x.Close()
-			given, err := knownSource(x.project, args[0])
-			if err != nil {
-				return err
-			}
-			return x.marketplace(given)
+			return x.added(x.Marketplace(c.Context(), args[0]))
 		},
 	}
 	list := &cobra.Command{
@@ -54,7 +49,7 @@ one of the setting extraKnownMarketplaces.`,
 		Example: "  knack plugin marketplace remove acme",
 		Args:    exactly(1, "knack plugin marketplace remove NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := userStore()
+			s, err := installer.Store(nil)
 			if err != nil {
 				return err
 			}
@@ -75,7 +70,7 @@ one of the setting extraKnownMarketplaces.`,
 				return err
 			}
 			defer x.Close()
-			known, err := x.store.Marketplaces()
+			known, err := x.Store.Marketplaces()
 			if err != nil {
 				return err
 			}
@@ -92,7 +87,7 @@ one of the setting extraKnownMarketplaces.`,
 					errs = append(errs, fmt.Errorf("there is no marketplace %s", plain.Line(name)))
 					continue
 				}
-				errs = append(errs, x.marketplace(install.Given{Source: m.Source, Typed: m.Typed}))
+				errs = append(errs, x.added(x.UpdateMarketplace(c.Context(), m)))
 			}
 			return errors.Join(errs...)
 		},
@@ -101,29 +96,10 @@ one of the setting extraKnownMarketplaces.`,
 	return c
 }
 
-// knownSource returns the source of a marketplace: one of the setting extraKnownMarketplaces, or what the user typed.
-func knownSource(p *engine.Project, arg string) (install.Given, error) {
-	if raw := p.Plugins().Marketplace(arg); raw != nil {
-		src, err := plugin.ParseSource(raw)
-		if err != nil {
-			return install.Given{}, fmt.Errorf("extraKnownMarketplaces: %s: %w", plain.Line(arg), err)
-		}
-		if src.Kind == plugin.Path && !filepath.IsAbs(src.Path) {
-			src.Path = filepath.Join(p.Dir(), src.Path)
-		}
-		return install.Given{Source: src}, nil
-	}
-	return typedSource(arg)
-}
-
-// marketplace fetches the list of a marketplace and adds it.
-func (x *installer) marketplace(given install.Given) error {
-	if err := x.project.Plugins().CheckSource(&given.Source); err != nil {
-		return &engine.Error{Err: err, Exit: engine.ExitRefused}
-	}
-	m, err := x.store.AddMarketplace(x.c.Context(), given, install.CheckMarketplaceName)
+// added says how many plugins a marketplace has whose list was fetched.
+func (x *userInstaller) added(m *plugin.Marketplace, err error) error {
 	if err != nil {
-		return fmt.Errorf("%s: %w", plain.Line(given.Source.String()), err)
+		return err
 	}
 	fmt.Fprintf(x.c.OutOrStdout(), "%s has %s\n", m.Name, count(len(m.Entries), "plugin"))
 	if n := mistakes(m.Problems); n > 0 {
@@ -134,7 +110,7 @@ func (x *installer) marketplace(given install.Given) error {
 }
 
 func listMarketplaces(c *cobra.Command, args []string) error {
-	s, err := userStore()
+	s, err := installer.Store(nil)
 	if err != nil {
 		return err
 	}

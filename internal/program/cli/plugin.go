@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,10 +12,9 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/installer"
 	"github.com/knack-agent/knack/engine/plugin"
-	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/install"
-	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/sources"
 )
@@ -51,32 +49,14 @@ func (s *pluginScope) register(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("project", "local")
 }
 
-// settings returns the settings file of the scope, and the root of the project in which it is; "": in none.
-func (s *pluginScope) settings() (path, root string) {
-	if !s.project && !s.local {
-		return filepath.Join(engine.Env(nil).ConfigDir(), "settings.json"), ""
+func (s *pluginScope) scope() installer.Scope {
+	switch {
+	case s.project:
+		return installer.ProjectScope(sources.Root("."))
+	case s.local:
+		return installer.LocalScope(sources.Root("."))
 	}
-	name := "settings.json"
-	if s.local {
-		name = "settings.local.json"
-	}
-	root = sources.Root(".")
-	return filepath.Join(root, ".knack", name), root
-}
-
-// check returns an error if a file that would be written is a link.
-func (s *pluginScope) check() error {
-	path, root := s.settings()
-	if root == "" {
-		return nil
-	}
-	return errors.Join(outfile.Check(root, path), outfile.Check(root, filepath.Join(filepath.Dir(path), install.LockName)))
-}
-
-// set switches a plugin on or off; nil removes the switch.
-func (s *pluginScope) set(id string, value json.RawMessage) (string, error) {
-	path, root := s.settings()
-	return path, config.Set(root, path, "enabledPlugins."+id, value)
+	return installer.UserScope(nil)
 }
 
 // pluginJSON is a plugin as `plugin list --json` prints it.
@@ -89,12 +69,13 @@ type pluginJSON struct {
 	Enabled bool          `json:"enabled"`
 	Path    string        `json:"path"`
 	State   string        `json:"state"` // ok, or how it differs from the lock
+	Builtin bool          `json:"builtin,omitempty"`
 }
 
 func pluginListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the installed plugins",
+		Short:   "List the installed plugins and the built-in ones",
 		Example: "  knack plugin list --json",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -103,8 +84,17 @@ func pluginListCommand() *cobra.Command {
 				return err
 			}
 			defer x.Close()
-			s, lock, on := x.store, x.lock, x.project.Plugins().Enabled()
+			s, lock, on := x.Store, x.lock, x.project.Plugins().Enabled()
 			all := []pluginJSON{}
+			known, err := x.project.Plugins().List()
+			if err != nil {
+				return err
+			}
+			for _, b := range known {
+				if b.IsBuiltin() {
+					all = append(all, pluginJSON{ID: b.ID, Version: b.Version, Enabled: b.Enabled, State: "ok", Builtin: true})
+				}
+			}
 			for _, id := range install.IDs(lock.Plugins) {
 				it := lock.Plugins[id]
 				state := "ok"
@@ -119,10 +109,9 @@ func pluginListCommand() *cobra.Command {
 			if wantsJSON(c) {
 				return writeJSON(c.OutOrStdout(), all)
 			}
-			if len(all) == 0 {
+			if len(lock.Plugins) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "no plugin is installed")
 				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack plugin add --help")
-				return nil
 			}
 			rows := [][]string{{"PLUGIN", "VERSION", "STATE", "SOURCE"}}
 			for _, x := range all {
@@ -133,7 +122,11 @@ func pluginListCommand() *cobra.Command {
 				if x.State != "ok" {
 					state = "not used: " + x.State
 				}
-				rows = append(rows, []string{x.ID, x.Version, state, x.Source.String()})
+				source := x.Source.String()
+				if x.Builtin {
+					source = "(in the program)"
+				}
+				rows = append(rows, []string{x.ID, x.Version, state, source})
 			}
 			writeTable(c.OutOrStdout(), rows)
 			return nil
@@ -150,6 +143,9 @@ func pluginShowCommand() *cobra.Command {
 		Example: "  knack plugin show tools@acme\n  knack plugin show ./my-plugin",
 		Args:    exactly(1, "knack plugin show NAME@MARKETPLACE"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if strings.HasSuffix(args[0], "@builtin") {
+				return showBuiltin(c, args[0])
+			}
 			return withPlugin(c.Context(), args[0], func(st *install.Staged, id string, page install.Page) error {
 				if wantsJSON(c) {
 					return writeJSON(c.OutOrStdout(), page)
@@ -161,6 +157,36 @@ func pluginShowCommand() *cobra.Command {
 	}
 	resultJSON(c)
 	return c
+}
+
+// showBuiltin shows a plugin of the program.
+func showBuiltin(c *cobra.Command, id string) error {
+	x, err := newInstaller(c, installFlags{})
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	all, err := x.project.Plugins().List()
+	if err != nil {
+		return err
+	}
+	b, err := engine.FindPlugin(all, id, "knack plugin show")
+	if err != nil {
+		return err
+	}
+	if wantsJSON(c) {
+		return writeJSON(c.OutOrStdout(), b)
+	}
+	rows := [][]string{{"plugin", b.ID}, {"description", b.Description}, {"source", "(in the program)"},
+		{"state", map[bool]string{true: "on", false: "off"}[b.Enabled]}}
+	if len(b.Skills) > 0 {
+		rows = append(rows, []string{"skills", strings.Join(b.Skills, ", ")})
+	}
+	for _, h := range b.Hooks {
+		rows = append(rows, []string{"hook", h})
+	}
+	writeTable(c.OutOrStdout(), rows)
+	return nil
 }
 
 func pluginValidateCommand() *cobra.Command {
@@ -269,17 +295,11 @@ func pluginRemoveCommand() *cobra.Command {
 		Example: "  knack plugin remove tools@acme",
 		Args:    exactly(1, "knack plugin remove NAME@MARKETPLACE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := userStore()
+			s, err := installer.Store(nil)
 			if err != nil {
 				return err
 			}
-			if err := scope.check(); err != nil {
-				return err
-			}
-			if err := s.Remove(args[0]); err != nil {
-				return &engine.Error{Err: err, Hint: "knack plugin list"}
-			}
-			if _, err := scope.set(args[0], nil); err != nil {
+			if err := scope.scope().Remove(s, args[0]); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s was removed\n", plain.Line(args[0]))
@@ -298,19 +318,27 @@ func pluginSwitchCommand(word string, on bool) *cobra.Command {
 		Example: "  knack plugin " + word + " tools@acme",
 		Args:    exactly(1, "knack plugin "+word+" NAME@MARKETPLACE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			_, market, ok := install.Split(args[0])
-			if !ok {
-				return engine.Usagef("knack plugin list", "%q is not NAME@MARKETPLACE", plain.Line(args[0]))
-			}
-			if _, lock, err := userLock(); err == nil && lock.Plugins[args[0]] == nil && market != "builtin" {
-				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s is not installed (knack plugin list)\n", plain.Line(args[0]))
-			}
-			value, _ := json.Marshal(on)
-			path, err := scope.set(args[0], value)
+			x, err := newInstaller(c, installFlags{})
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s is %sd in %s\n", plain.Line(args[0]), word, plain.Line(path))
+			defer x.Close()
+			all, err := x.project.Plugins().List()
+			if err != nil {
+				return err
+			}
+			// What settings name can be switched off there, although nothing has the name.
+			if _, set := x.project.Plugins().Enabled()[args[0]]; on || !set {
+				if _, err := engine.FindPlugin(all, args[0], "knack plugin "+word); err != nil {
+					return err
+				}
+			}
+			value, _ := json.Marshal(on)
+			to := scope.scope()
+			if err := to.Set(args[0], value); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s is %sd in %s\n", plain.Line(args[0]), word, plain.Line(to.File))
 			return nil
 		},
 	}

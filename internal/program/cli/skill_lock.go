@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/installer"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -89,7 +90,7 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 		return nil, err
 	}
 	defer x.Close()
-	s, p, mine, project := x.store, x.project, x.lock, x.projectLock()
+	s, p, mine, project := x.Store, x.project, x.lock, x.ProjectLock()
 	theirs, err := install.ReadLock(project)
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 		all = append(all, lockedJSON{id, project, comparedWith(theirs.Item(id), mine.Item(id))})
 	}
 	signed := lockedJSON{install.LockName, project, "ok"}
-	switch found, err := s.VerifyLock(project, x.keys); {
+	switch found, err := s.VerifyLock(project, x.Keys); {
 	case err != nil:
 		signed.State = err.Error()
 		all = append(all, signed)
@@ -181,7 +182,7 @@ settings. Where gh is installed, it is asked what GitHub attests about a skills.
 			if err != nil {
 				return err
 			}
-			s, err := userStore()
+			s, err := installer.Store(nil)
 			if err != nil {
 				return err
 			}
