@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -666,7 +667,7 @@ func isBelow(dir, file string) bool {
 }
 
 func hasShebang(file string) bool {
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return false
 	}

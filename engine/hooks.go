@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
@@ -373,7 +374,7 @@ func (p *Project) checkApproved(dir string, depth int) error {
 
 // head reads at most the first n bytes of a file.
 func head(path string, n int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/mcp"
@@ -64,7 +64,7 @@ func Describe(ctx context.Context, p *plugin.Plugin, dir string) Page {
 	}
 	list(plugin.Plugin{Name: p.Name, Skills: p.Skills}, &page.Skills)
 	list(plugin.Plugin{Name: p.Name, Commands: p.Commands}, &page.Commands)
-	if root, err := os.OpenRoot(dir); err == nil {
+	if root, err := regular.Root(dir); err == nil {
 		defer root.Close()
 		for _, f := range p.Agents {
 			data, err := plugin.ReadFile(root, f.Path)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/sources"
 )
@@ -186,7 +186,7 @@ func defines(file, name string) bool {
 	var doc struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`
 	}
-	data, err := os.ReadFile(file)
+	data, err := regular.Read(file, 16<<20)
 	if err == nil {
 		json.Unmarshal(data, &doc) // config.Set reports a broken file
 	}
