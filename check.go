@@ -17,6 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/internal/leaf/fences"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -275,13 +276,13 @@ func (c *checker) hidden(file string) {
 			}
 		}
 		if fence != "" {
-			if closesFence(line, fence) {
+			if fences.Closes(line, fence) {
 				fence = ""
 			}
 			continue
 		}
 		if !open {
-			if fence = opensFence(line); fence != "" {
+			if fence = fences.Opens(line); fence != "" {
 				continue
 			}
 		}
@@ -410,13 +411,13 @@ func (c *checker) paragraphs() []string {
 	for i, line := range lines {
 		line = strings.TrimSuffix(line, "\r")
 		if fence != "" {
-			if closesFence(line, fence) {
+			if fences.Closes(line, fence) {
 				fence = ""
 			}
 			lines[i] = ""
 			continue
 		}
-		if fence = opensFence(line); fence != "" {
+		if fence = fences.Opens(line); fence != "" {
 			lines[i] = ""
 		}
 	}

@@ -64,12 +64,14 @@ const (
 const (
 	CodeJSONInvalid       Code = "json-invalid"
 	CodeSettingIgnored    Code = "setting-ignored"
+	CodeAddressIgnored    Code = "address-ignored" // an address, key, proxy or switch of requests
 	CodeSandbox           Code = "sandbox"
 	CodeHomeMissing       Code = "home-missing"
 	CodeKeyInvalid        Code = "key-invalid" // a key of a model provider
 	CodeDirRelative       Code = "dir-relative"
 	CodeSessionDamaged    Code = "session-damaged"
 	CodeAttachmentMissing Code = "attachment-missing"
+	CodeCallAsText        Code = "call-as-text" // a tool call that the model's server did not read
 	CodeFlagUnknown       Code = "flag-unknown"
 	CodeCheckpoint        Code = "checkpoint" // a file that /undo cannot restore
 	CodeWorktree          Code = "worktree"   // what an agent's worktree contains

@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
 )
 
 // TestCodesDocumented: docs/problems.md names every code, state and cut.
@@ -56,5 +59,16 @@ func TestCodesAreConstants(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFrontmatterCodes: each kind of problem of a frontmatter is a Code.
+func TestFrontmatterCodes(t *testing.T) {
+	for kind, code := range map[frontmatter.ProblemKind]knack.Code{frontmatter.Repaired: knack.CodeYAMLRepaired,
+		frontmatter.Invalid: knack.CodeYAMLInvalid, frontmatter.Duplicate: knack.CodeDuplicateKey,
+		frontmatter.Limit: knack.CodeLimitReached, frontmatter.Lost: knack.CodeTextLost} {
+		if knack.Code(kind) != code {
+			t.Errorf("%s is %s", code, kind)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/internal/leaf/fences"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -74,7 +75,7 @@ func (sc scanner) scan(text string) []token {
 			}
 			switch {
 			case fence != "":
-				if closesFence(line, fence) {
+				if fences.Closes(line, fence) {
 					fence = ""
 				}
 			case sc.dialect != templateText && strings.TrimRight(line, " \t\r") == "```!":
@@ -87,7 +88,7 @@ func (sc scanner) scan(text string) []token {
 				}
 				fence = "```" // a fence that is not closed extends to the end of the text
 			default:
-				fence = opensFence(line)
+				fence = fences.Opens(line)
 			}
 		}
 		switch c := text[i]; c {
@@ -358,28 +359,6 @@ func spanEnd(s string, n int) int {
 	return -1
 }
 
-// opensFence returns the marker of the fence that a line opens, or "".
-func opensFence(line string) string {
-	bare := strings.TrimLeft(line, " ")
-	if len(line)-len(bare) > 3 || bare == "" {
-		return ""
-	}
-	c := bare[0]
-	n := run(bare, c)
-	if n < 3 || c != '`' && c != '~' || c == '`' && strings.Contains(bare[n:], "`") {
-		return ""
-	}
-	return bare[:n]
-}
-
-// closesFence reports whether a line closes a fence: it must have at least as many
-// marker characters, and nothing else.
-func closesFence(line, fence string) bool {
-	bare := strings.TrimSpace(line)
-	n := run(bare, fence[0])
-	return n >= len(fence) && n == len(bare)
-}
-
 // inlineCommand parses !`…` on one line. n is its length, or 0 if there is none.
 func inlineCommand(s string) (cmd string, n int) {
 	if !strings.HasPrefix(s, "!`") {
@@ -403,7 +382,7 @@ func fencedCommand(s string) (cmd string, n int) {
 		if end >= 0 {
 			line = line[:end]
 		}
-		if closesFence(line, "```") {
+		if fences.Closes(line, "```") {
 			return strings.TrimSuffix(strings.TrimSuffix(s[begin:at], "\n"), "\r"), at + len(strings.TrimRight(line, "\r"))
 		}
 		if end < 0 {

@@ -300,18 +300,11 @@ func nearestKey(key string) string {
 // notes reports what is wrong with the frontmatter as a whole.
 func (p *reader) notes(notes []frontmatter.Problem) {
 	for _, n := range notes {
-		code, sev := CodeYAMLRepaired, Warn
-		switch n.Kind {
-		case frontmatter.Invalid:
-			code, sev = CodeYAMLInvalid, Error
-		case frontmatter.Duplicate:
-			code = CodeDuplicateKey
-		case frontmatter.Limit:
-			code, sev = CodeLimitReached, Error
-		case frontmatter.Lost:
-			code = CodeTextLost
+		sev := Warn
+		if n.Kind.Unread() {
+			sev = Error
 		}
-		p.problem(code, sev, n.Line, n.Column, n.Hint, "%s", n.Message)
+		p.problem(Code(n.Kind), sev, n.Line, n.Column, n.Hint, "%s", n.Message)
 	}
 }
 

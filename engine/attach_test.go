@@ -5,6 +5,7 @@ import (
 	"context"
 	"image"
 	"image/png"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/media/mediatest"
 )
 
 // TestAttachSecret: a user who names a secret with @ is asked whether to send it, each time.
@@ -66,6 +68,42 @@ func TestAttachImage(t *testing.T) {
 		got := slices.ContainsFunc(in.Parts, func(p llm.Part) bool { return p.Media != nil })
 		if got != sees || strings.Contains(llm.TextOf(in.Parts), "does not see images") == sees {
 			t.Errorf("sees %t: attached %+v", sees, in.Parts)
+		}
+	}
+}
+
+// TestAttachBroken: a broken image or document that the user names, or pastes, ends nothing: the prompt has a part that
+// can be sent, or text.
+func TestAttachBroken(t *testing.T) {
+	odd := mediatest.Odd(t)
+	all := mediatest.Broken(t)
+	maps.Copy(all, odd)
+	var files []string
+	names := slices.Sorted(maps.Keys(all))
+	for _, name := range names {
+		files = append(files, name, string(all[name].Data))
+	}
+	p := newFixture(t, files...)
+	model := llmtest.New()
+	model.Model = llm.Info{ID: "test/script", Window: 1000, Vision: true, Documents: true}
+	_, s := p.open(t, p.options(model), nil, engine.SessionOptions{})
+	for _, name := range names {
+		in, err := s.Attach(t.Context(), agent.Typed("look at "+engine.Mention(name)))
+		if err != nil {
+			if all[name].MIME == "application/pdf" || name == "Word document" {
+				continue // a file that has no form for a model is said at once
+			}
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		media := 0
+		for _, p := range in.Parts {
+			if p.Media != nil {
+				media++
+			}
+		}
+		if sent := odd[name] != nil; sent != (media == 1) || len(in.Parts) == 0 {
+			t.Errorf("%s: %+v", name, in.Parts)
 		}
 	}
 }

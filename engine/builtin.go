@@ -213,7 +213,7 @@ func (s *Plugins) List() ([]PluginInfo, error) {
 			continue
 		}
 		all = append(all, PluginInfo{ID: x.id, Version: x.Version, Description: x.Description, Enabled: true, Used: true,
-			Path: x.Dir, Brings: brings(len(x.Skills), "place of skills", len(x.Commands), "place of commands", len(x.Agents),
+			Path: x.Dir, Brings: brings(len(x.Skills), "place of skills", len(x.Commands), "place of commands", len(x.Prompts), "prompt", len(x.Agents),
 				"agent", len(x.Hooks), "file of hooks", len(x.Servers), "file of servers")})
 	}
 	if s.project.options.Env.DataDir() == "" {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -102,7 +103,12 @@ func (p bundledSkills) startDebug(_ context.Context, in knack.Invocation) ([]kna
 // readBounded returns the first n bytes of a file, and says so if there are more.
 func readBounded(path string, n int) (string, error) {
 	n = max(0, n)
-	data, err := head(path, int64(n)+1)
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, int64(n)+1))
 	if err != nil {
 		return "", err
 	}

@@ -108,7 +108,7 @@ func (e *Engine) setProject(p *Project) error {
 		return err
 	}
 	m.Tables = append(m.Tables, p.foreign.table()...)
-	m.foreign, m.Limits = p.foreign.values, p.config.ModelLimits()
+	m.foreign, m.pending, m.Limits = p.foreign.values, p.foreign.routes, p.config.ModelLimits()
 	p.problems = append(p.problems, problems...)
 	p.problems = append(p.problems, p.foreign.choose(m)...)
 	e.mu.Lock()

@@ -67,8 +67,8 @@ func (e Env) DataDir() string { return e.dirs().Data }
 // ClaudeDir is where Claude Code keeps the user's files, or "" if there is no home directory.
 func (e Env) ClaudeDir() string { return e.dirs().Claude }
 
-// piDir is where Pi keeps the user's files, or "" if there is no home directory.
-func (e Env) piDir() string {
+// PiDir is where Pi keeps the user's files, or "" if there is no home directory.
+func (e Env) PiDir() string {
 	if home := e.Home(); home != "" {
 		return filepath.Join(home, ".pi", "agent")
 	}

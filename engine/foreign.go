@@ -15,7 +15,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm/models"
@@ -40,6 +42,7 @@ type Foreign struct {
 type Route struct {
 	Name, Value string // untrusted text
 	Path        string // of the file
+	Unusable    bool   // it has no equal here, so nothing can be agreed to
 }
 
 // String describes the route without a password that its address may contain.
@@ -66,6 +69,12 @@ type UnusedSettings struct {
 func (u UnusedSettings) Lines() (lines []string) {
 	var rest []string
 	for _, key := range u.Keys {
+		if key == "extensions" {
+			home := os.DirFS(u.Path) // a directory for the files of Pi; of a settings file it has none
+			for _, name := range plugin.Extensions(home, key) {
+				lines = append(lines, plugin.Extension(home, name))
+			}
+		}
 		if advice := config.Advice(filepath.ToSlash(u.Path), key); advice != "" {
 			lines = append(lines, key+": "+advice)
 		} else {
@@ -93,9 +102,22 @@ func (f *Foreign) read() {
 	p := f.project
 	given := p.config.Foreign
 	for _, u := range given.Unused {
-		f.unused = append(f.unused, UnusedSettings{u.Path, slices.Clone(u.Keys)})
+		keys := slices.Clone(u.Keys)
+		if filepath.Dir(u.Path) == given.PiHome {
+			keys = notImported(keys, given.PiHome, p.options.Env)
+		}
+		if len(keys) > 0 {
+			f.unused = append(f.unused, UnusedSettings{u.Path, keys})
+		}
 	}
 	if given.PiHome != "" {
+		for _, u := range [][]string{append([]string{"skills"}, given.Skills...), append([]string{"prompts"}, given.Prompts...)} {
+			for _, path := range u[1:] {
+				if len(outside(p.root, []string{path})) == 0 {
+					f.addUnused(filepath.Join(given.PiHome, "settings.json"), u[0])
+				}
+			}
+		}
 		for _, name := range piFiles {
 			if _, err := os.Lstat(filepath.Join(given.PiHome, name)); err == nil {
 				f.addUnused(given.PiHome, name)
@@ -119,7 +141,7 @@ func (f *Foreign) read() {
 		switch {
 		case v.Value == "":
 		case base || slices.Contains(proxies, v.Name):
-			r := Route{v.Name, v.Value, v.Path}
+			r := Route{Name: v.Name, Value: v.Value, Path: v.Path}
 			yes, answered := answers[r.key()]
 			switch {
 			case p.options.Env.Get(v.Name) == v.Value: // nothing is decided here
@@ -142,6 +164,9 @@ func (f *Foreign) read() {
 			f.tiers[tierVariables[v.Name]] = v.Value
 		default:
 			used = false
+			if slices.Contains(otherPlaces, v.Name) && switchedOn(v.Value) {
+				f.routes = append(f.routes, Route{v.Name, v.Value, v.Path, true})
+			}
 		}
 		if slices.Contains(p.config.Settings.Sandbox.Env, v.Name) && p.config.Settings.Env[v.Name] == "" &&
 			!p.own.modelKeys()[v.Name] {
@@ -174,11 +199,32 @@ func (f *Foreign) addUnused(path, key string) {
 	f.unused = append(f.unused, UnusedSettings{path, []string{key}})
 }
 
+// notImported leaves out the key packages of Pi's settings if all of them are used here.
+func notImported(keys []string, dir string, env Env) []string {
+	i := slices.Index(keys, "packages")
+	if i < 0 || env.DataDir() == "" {
+		return keys
+	}
+	found, err := install.FindPi(dir)
+	lock, bad := install.ReadLock(install.User(env.DataDir(), env.ConfigDir()).Lock)
+	if err != nil || bad != nil {
+		return keys
+	}
+	for id := range found {
+		if lock.Plugins[id] == nil {
+			return keys
+		}
+	}
+	return slices.Delete(keys, i, i+1)
+}
+
 // Unused returns the settings of other programs that have no effect here.
 func (f *Foreign) Unused() []UnusedSettings { return slices.Clone(f.unused) }
 
 // Routes returns what would change where requests are sent, and was not answered yet.
-func (f *Foreign) Routes() []Route { return slices.Clone(f.routes) }
+func (f *Foreign) Routes() []Route { return slices.DeleteFunc(slices.Clone(f.routes), isUnusable) }
+
+func isUnusable(r Route) bool { return r.Unusable }
 
 // Answer records whether the Routes count from now on. It takes effect when the project is loaded again.
 func (f *Foreign) Answer(yes bool) error {
@@ -189,7 +235,7 @@ func (f *Foreign) Answer(yes bool) error {
 	}
 	return atomicfile.Update(file, 0o600, func(old []byte) ([]byte, error) {
 		answers := parseRoutes(old)
-		for _, r := range f.routes {
+		for _, r := range f.Routes() {
 			answers[r.key()] = yes
 		}
 		data, err := json.Marshal(answers)
@@ -215,24 +261,52 @@ func parseRoutes(data []byte) map[string]bool {
 	return answers
 }
 
+// weight orders what has no effect: what decides where requests go, then that about which something can be done. path is
+// the file.
+func weight(path, key string) int {
+	low := strings.ToLower(key)
+	if name, _, _ := strings.Cut(low, "."); name == "env" {
+		return 0
+	}
+	for _, word := range []string{"url", "proxy", "gateway", "helper", "socket", "token", "api_key", "apikey", "authrefresh",
+		"use_", "endpoint", "_cert"} {
+		if strings.Contains(low, word) {
+			return 0
+		}
+	}
+	if config.Advice(filepath.ToSlash(path), key) == "" {
+		return 2
+	}
+	return 1
+}
+
 // maxUnused is how many keys of a file a warning names.
 const maxUnused = 6
 
 // problems are the problems of other programs' settings: one line for all keys without effect.
 func (f *Foreign) problems() (problems []knack.Problem) {
-	for _, r := range f.routes {
-		problems = append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn, Path: r.Path,
+	for _, r := range f.Routes() {
+		problems = append(problems, knack.Problem{Code: knack.CodeAddressIgnored, Severity: knack.Warn, Path: r.Path,
 			Message: "env: " + r.String() + " has no effect until you say yes to it",
-			Hint:    "start knack on a terminal, or set the variable yourself"})
+			Hint:    "start knack on a terminal, which asks once, or set the variable yourself"})
 	}
 	if len(f.unused) == 0 {
 		return problems
 	}
-	var files []string
+	var first, files []string // the first have something about addresses
+	code := knack.CodeSettingIgnored
 	for _, u := range f.unused {
-		files = append(files, plain.List(u.Keys, maxUnused)+" of "+f.project.Short(u.Path))
+		keys := slices.Clone(u.Keys)
+		slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(weight(u.Path, a), weight(u.Path, b)) })
+		line := plain.List(keys, maxUnused) + " of " + f.project.Short(u.Path)
+		if weight(u.Path, keys[0]) == 0 {
+			code, first = knack.CodeAddressIgnored, append(first, line)
+		} else {
+			files = append(files, line)
+		}
 	}
-	return append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
+	files = append(first, files...)
+	return append(problems, knack.Problem{Code: code, Severity: knack.Warn,
 		Message: "no effect here: " + strings.Join(files, "; "), Hint: "knack doctor"})
 }
 
@@ -292,6 +366,39 @@ func (m *Models) getenv(name string) string {
 // routed reports whether another program's settings decide where a provider's requests are sent.
 func (m *Models) routed(p models.Provider) bool {
 	return p.BaseEnv != "" && !p.Configured && m.foreign[p.BaseEnv] != "" && m.ownVariable(p.BaseEnv) == ""
+}
+
+// unanswered returns an error if another program's settings would send a provider's requests elsewhere, and nobody has
+// said yes or no to it: past the gateway that they name, the requests would be seen by others.
+func (m *Models) unanswered(p models.Provider, base string) error {
+	for _, r := range m.pending {
+		if !slices.Contains(proxies, r.Name) {
+			if (r.Name == p.BaseEnv || r.Unusable && p.Name == "anthropic" && m.foreign[p.BaseEnv] == "") && !p.Configured &&
+				m.ownVariable(p.BaseEnv) == "" {
+				return r.unanswered()
+			}
+			continue
+		}
+		own := p.Proxy != "" || m.Proxy != "" || slices.ContainsFunc(proxies, func(name string) bool {
+			return m.Env.Get(name) != ""
+		})
+		if !own && strings.HasPrefix(base, "https://") {
+			return r.unanswered()
+		}
+	}
+	return nil
+}
+
+// unanswered is the error for requests that the route would send elsewhere.
+func (r Route) unanswered() error {
+	if r.Unusable {
+		return &Error{Err: fmt.Errorf("%s of %s says where requests go, and has no effect here", r, plain.Line(r.Path)),
+			Hint: "export ANTHROPIC_BASE_URL=…, with the address to use, such as https://api.anthropic.com", Exit: ExitUsage}
+	}
+	return &Error{Err: fmt.Errorf("%s of %s says where requests go, and has no effect until you say yes to it", r,
+		plain.Line(r.Path)), Hint: "start knack on a terminal, which asks once\n" +
+		"export " + r.String() + ", to use it without the question; or the vendor's address, to go past it",
+		Exit: ExitUsage}
 }
 
 // proxy returns the proxy for requests to a provider at an address. One from another program's settings is not used for

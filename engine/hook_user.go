@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/git"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
@@ -18,11 +19,15 @@ import (
 	"github.com/knack-agent/knack/run/llm/models"
 )
 
-// userHooks decides where the hooks of the user's own settings run.
+// userHooks decides where the hooks of the user's own settings and of an administrator's run.
 //
 // What the user wrote in a settings file runs as the user: commands that write a log in the home directory or send a
 // notification are useless in the sandbox. It must be certain that the user wrote it, and what it runs of the workspace
 // (npx prettier, make fmt) must be trusted.
+//
+// What an administrator wrote runs as the user in every folder: a record of calls that the sandbox drops is worse than
+// none. In a folder that is not trusted, git then follows none of its programs, and a hook that names a file of the
+// folder stays in the sandbox.
 type userHooks struct {
 	project    *Project
 	policyOnce sync.Once
@@ -37,13 +42,20 @@ var (
 	errHooksUntrusted = errors.New("this folder is not trusted")
 )
 
-// confined returns why the hooks of a settings file of the user run in the sandbox; nil: they run as the user.
-func (u *userHooks) confined(file string) error {
-	p := u.project
+// settled reports whether hooks of an origin may run as the user at all.
+func settled(origin string) bool {
+	return origin == string(permission.User) || origin == string(permission.Managed)
+}
+
+// confined returns why the hooks of a settings file of the user or an administrator run in the sandbox; nil: they run as
+// the user.
+func (u *userHooks) confined(file, origin string) error {
+	p, managed := u.project, origin == string(permission.Managed)
+	at := p.config.Where("sandbox.confineHooks")
 	switch {
-	case p.config.Settings.Sandbox.ConfineHooks:
+	case p.config.Settings.Sandbox.ConfineHooks && (!managed || len(at) > 0 && at[0].Origin == permission.Managed):
 		return errHooksConfined
-	case !p.trust.Trusted():
+	case !managed && !p.trust.Trusted():
 		return errHooksUntrusted
 	}
 	real, err := filepath.EvalSymlinks(file)
@@ -55,16 +67,23 @@ func (u *userHooks) confined(file string) error {
 			return fmt.Errorf("the file is in %s, where commands can write", p.Short(dir))
 		}
 	}
+	if managed {
+		return userdirs.CheckClosed(real)
+	}
 	return userdirs.CheckOwned(real)
 }
 
-// runsAsUser reports whether a hook that runs in dir is the user's own and names no script of the working tree: such a
-// script is the project's, and a missing one could appear before it runs.
+// runsAsUser reports whether a hook that runs in dir is the user's own, or an administrator's, and names no script of the
+// working tree: such a script is the project's, and a missing one could appear before it runs. An administrator's may
+// name one in a folder that is trusted, where it runs as it was when the session began.
 func (u *userHooks) runsAsUser(h *hook.Hook, dir string) bool {
-	if h.Origin != string(permission.User) || u.confined(h.DefinedIn) != nil {
+	if !settled(h.Origin) || u.confined(h.DefinedIn, h.Origin) != nil {
 		return false
 	}
 	found, missing, err := u.project.verifyScripts(h, dir, func(string, []byte) error { return nil })
+	if h.Origin == string(permission.Managed) && u.project.trust.Trusted() {
+		return err == nil && len(missing) == 0
+	}
 	return err == nil && len(found) == 0 && len(missing) == 0
 }
 
@@ -73,18 +92,18 @@ func (u *userHooks) any() bool {
 	return slices.ContainsFunc(u.all(), func(h hook.Hook) bool { return h.Origin == string(permission.User) })
 }
 
-// problems reports, once for each file, that hooks of the user's own settings run in the sandbox.
+// problems reports, once for each file, that hooks of the user's own settings, or an administrator's, run in the sandbox.
 func (u *userHooks) problems() (problems []knack.Problem) {
 	if mode, err := sandbox.ParseMode(u.project.config.Settings.Sandbox.Mode); err == nil && mode == sandbox.Off {
 		return nil
 	}
 	seen := map[string]bool{}
 	for _, h := range u.all() {
-		if h.Origin != string(permission.User) || h.Type != hook.OfCommand || seen[h.DefinedIn] {
+		if !settled(h.Origin) || h.Type != hook.OfCommand || seen[h.DefinedIn] {
 			continue
 		}
 		seen[h.DefinedIn] = true
-		why := u.confined(h.DefinedIn)
+		why := u.confined(h.DefinedIn, h.Origin)
 		if why == nil || errors.Is(why, errHooksConfined) {
 			continue
 		}
@@ -105,10 +124,14 @@ func (u *userHooks) problems() (problems []knack.Problem) {
 func (e *Engine) userEnviron(p *Project, set []string) func(environ []string) []string {
 	policy, err := p.own.policy()
 	return func(environ []string) []string {
-		if e.box != nil && err == nil && e.box.Report().Level != sandbox.None {
+		boxed := e.box != nil && e.box.Report().Level != sandbox.None
+		if err == nil && (boxed || !p.trust.Trusted()) {
 			environ = policy.Environ(environ, slices.Concat(p.foreign.hooks, set))
 		} else {
 			environ = slices.Concat(environ, p.foreign.hooks)
+		}
+		if !p.trust.Trusted() { // of an administrator
+			environ = git.Env(environ, git.Always())
 		}
 		return slices.DeleteFunc(environ, func(kv string) bool {
 			name, _, _ := strings.Cut(kv, "=")

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,7 +18,6 @@ import (
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/layout"
-	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
@@ -319,7 +316,14 @@ func (p *Project) approved(h *hook.Hook, dir string, other func(path string, dat
 		return other(path, data)
 	})
 	if err == nil && projects {
-		err = p.checkApproved(filepath.Join(filepath.Dir(h.DefinedIn), "hooks"), 6)
+		err = layout.EachFile(filepath.Join(filepath.Dir(h.DefinedIn), "hooks"), trust.MaxFile,
+			func(path string, data []byte, _ error) error { // what cannot be read is another content
+				var bad knack.Problem
+				if err := p.trust.Check(path, data); errors.As(err, &bad) && bad.Code == knack.CodeChanged {
+					return err
+				}
+				return nil
+			})
 	}
 	return all, err
 }
@@ -340,46 +344,6 @@ func commandLine(h *hook.Hook, root string) string {
 		}
 	}
 	return strings.NewReplacer(dirs...).Replace(line)
-}
-
-// checkApproved reports the first approved file in a hooks folder that has changed. It follows links, as
-// approving does: only the content matters, wherever it is.
-func (p *Project) checkApproved(dir string, depth int) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil // a missing folder has not changed
-	}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		info, err := os.Stat(path)
-		switch {
-		case err != nil:
-		case info.IsDir() && depth > 1:
-			if err := p.checkApproved(path, depth-1); err != nil {
-				return err
-			}
-		case info.Mode().IsRegular():
-			data, err := head(path, trust.MaxFile+1)
-			if err != nil {
-				continue
-			}
-			var bad knack.Problem
-			if err := p.trust.Check(path, data); errors.As(err, &bad) && bad.Code == knack.CodeChanged {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// head reads at most the first n bytes of a file.
-func head(path string, n int64) ([]byte, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, n))
 }
 
 // readHooks reads the hooks of the settings. It reports unapproved scripts that a project's hooks

@@ -7,11 +7,11 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // skillSandboxes returns the sandbox restrictions that settings put on skills, by name. All settings
@@ -63,9 +63,7 @@ func (t *Turn) limits(skill string, own *knack.Restrictions) []workspace.Limit {
 			l.Write = []string{}
 		}
 		for _, path := range b.Write {
-			if rest, ok := strings.CutPrefix(path, "~/"); ok && home != "" {
-				path = filepath.Join(home, rest)
-			} else if !filepath.IsAbs(path) {
+			if path = subpath.Expand(path, home); !filepath.IsAbs(path) {
 				path = filepath.Join(t.session.ws.Dir(), path)
 			}
 			l.Write = append(l.Write, filepath.Clean(path))

@@ -48,6 +48,7 @@ type Models struct {
 	Limits config.ModelLimits
 
 	foreign map[string]string // variables of another program's settings
+	pending []Route           // of another program's settings, not answered yet
 
 	mu    sync.Mutex
 	found map[modelName]llm.Model
@@ -148,6 +149,11 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	case name == "" && n.current != "":
 		name = n.current
 	case name == "" && current == "":
+		for _, r := range m.pending {
+			if !slices.Contains(proxies, r.Name) { // a key may stand beside it
+				return nil, r.unanswered()
+			}
+		}
 		return nil, noModel()
 	case name == "":
 		name = "default"
@@ -174,6 +180,9 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	}
 	e, format := table.Endpoint(p, model, m.getenv)
 	if err := m.providerRefused(p, e); err != nil {
+		return nil, err
+	}
+	if err := m.unanswered(p, e.BaseURL); err != nil {
 		return nil, err
 	}
 	e.Client, err = m.client(m.proxy(p, e.BaseURL))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
@@ -21,8 +22,11 @@ type Options struct {
 	// Workspace is where tools act: a directory, ssh://host/dir or docker://container/dir; "": as the
 	// settings say, else Dir.
 	Workspace string
-	Env       Env    // nil: the environment of the process
-	Version   string // of the program, for hosts and transcripts; "": devel
+	// In is the host's own place where tools act, instead of Workspace; nil: Workspace names it. The Engine closes it. A
+	// *workspace.Local gets the sandbox that the settings say; commands elsewhere run without one.
+	In      workspace.Workspace
+	Env     Env    // nil: the environment of the process
+	Version string // of the program, for hosts and transcripts; "": devel
 
 	// Files given by path count as trusted. Relative paths start at Dir.
 	Skills []string // skills, files or directories of skills

@@ -89,6 +89,9 @@ type Live struct {
 	// Note returns what the model must know before a request, given the state of its log; nil: nothing new. Several parts
 	// tell it in one message.
 	Note func(Asking, session.State) *session.Note
+	// Messages changes the messages of each request, also of sub-agents, but not the log; the parts do it in the order in
+	// which they stand in Options.Parts. It may change the slice, and nothing in it.
+	Messages func([]llm.Message) []llm.Message
 	// ModeChanged is called before the permission mode changes.
 	ModeChanged func(from, to permission.Mode)
 	// Audit is called with each decision of the gate, before the call runs, also for calls of sub-agents.
@@ -373,6 +376,21 @@ func (all liveParts) placed(in Place, o coding.Options) tool.Set {
 		}
 	}
 	return tools
+}
+
+// messages returns what changes the messages of requests; nil: nothing does.
+func (all liveParts) messages() (change func([]llm.Message) []llm.Message) {
+	for _, p := range all {
+		if before := change; p.Messages != nil {
+			change = func(ms []llm.Message) []llm.Message {
+				if before != nil {
+					ms = before(ms)
+				}
+				return p.Messages(ms)
+			}
+		}
+	}
+	return change
 }
 
 func (all liveParts) follow(ctx context.Context) {

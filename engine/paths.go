@@ -27,17 +27,10 @@ func (p *Project) Short(path string) string {
 	if !filepath.IsAbs(path) {
 		return path
 	}
-	if p.dir != "" && subpath.Contains(p.dir, path) {
-		if rel, err := filepath.Rel(p.dir, path); err == nil {
-			return rel
-		}
+	if rel, ok := subpath.Rel(p.dir, path); ok {
+		return rel
 	}
-	if p.home != "" && subpath.Contains(p.home, path) {
-		if rel, err := filepath.Rel(p.home, path); err == nil {
-			return filepath.Join("~", rel)
-		}
-	}
-	return path
+	return subpath.Short(path, p.home)
 }
 
 // ShortIn shortens the paths in a sentence as Short does.

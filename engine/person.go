@@ -77,6 +77,30 @@ const (
 	AskerSettings Asker = "settings"
 )
 
+// Allow returns the answer that lets go on what the question is about, as briefly as possible: a call once, a plan with
+// questions. If no option does, it declines.
+func (q Question) Allow() Answer {
+	for _, o := range q.Options {
+		if o.Allow && o.Lasts <= gate.Once {
+			return Answer{Option: o.ID}
+		}
+	}
+	return Answer{Declined: true}
+}
+
+// check returns an error if the answer picks an option that the question does not have. To pick none declines, and to
+// a question without options every option means the same.
+func (q Question) check(a Answer) error {
+	var ids []string
+	for _, o := range q.Options {
+		ids = append(ids, o.ID)
+	}
+	if a.Option == "" || a.Declined || ids == nil || slices.Contains(ids, a.Option) {
+		return nil
+	}
+	return fmt.Errorf("the answer picks the option %q, which is none of %s", a.Option, strings.Join(ids, ", "))
+}
+
 // Server returns the name of the MCP server that asks; ok is false if it is none.
 func (a Asker) Server() (name string, ok bool) { return strings.CutPrefix(string(a), "mcp:") }
 
@@ -91,10 +115,17 @@ type Option struct {
 	Lasts   gate.Choice // for an approval: how long it applies
 }
 
-// The IDs of the options of a question that is answered with yes or no.
+// The IDs of the options of a question that is answered with yes or no. An approval has OptionNo, too.
 const (
 	OptionYes = "yes"
 	OptionNo  = "no"
+)
+
+// The IDs of the options of an approval that let the call run: this call, or what the shown rules allow.
+const (
+	OptionOnce    = "once"
+	OptionSession = "session" // until the session ends
+	OptionAlways  = "always"  // from now on
 )
 
 // OptionEdits is the ID of the option that allows a change of files once, or starts a plan, and sets the mode
@@ -129,7 +160,7 @@ const (
 
 // An Answer answers a Question.
 type Answer struct {
-	Option string                     // the ID of the picked Option
+	Option string                     // the ID of the picked Option; "": none. Another one is an error of the question
 	Reason string                     // for a declined approval, or an Option with Ask: text for the model
 	Values map[string]json.RawMessage // by Field.Name
 	// Input replaces the call's input if an approval allows the call; the new input is judged again.
@@ -179,7 +210,11 @@ func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice
 	}()
 	stop := s.notify(ctx, kind, message)
 	defer stop()
-	return person.Ask(ctx, q)
+	a, err := person.Ask(ctx, q)
+	if err == nil {
+		err = q.check(a)
+	}
+	return a, err
 }
 
 // approve is the Approver of the session's gates.

@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/agent"
@@ -116,9 +117,9 @@ func (s *Plugins) readInstalled() {
 		projects = &install.Lock{}
 	}
 	others := sync.OnceValue(func() map[string]install.Found {
-		found, err := install.FindClaude(s.project.options.Env.ClaudeDir())
+		found, err := install.FindOthers(s.project.options.Env.ClaudeDir(), s.project.options.Env.PiDir())
 		if err != nil {
-			bad(knack.CodeJSONInvalid, s.project.options.Env.ClaudeDir(), "", "plugins of Claude Code are not found: %v", err)
+			bad(knack.CodeJSONInvalid, "", "", "plugins of other programs are not found: %v", err)
 		}
 		return found
 	})
@@ -131,7 +132,7 @@ func (s *Plugins) readInstalled() {
 		case it == nil && others()[id].Dir != "":
 			s.problems = append(s.problems, knack.Problem{Code: knack.CodePluginMissing, Severity: knack.Warn,
 				Path: others()[id].Dir, Hint: "knack plugin import " + id, Message: "the plugin " + plain.Line(id) +
-					" is on in the settings, Claude Code has installed it, and you have not approved it here"})
+					" is on in the settings, " + install.Program(id) + " has installed it, and you have not approved it here"})
 		case it == nil:
 			bad(knack.CodePluginMissing, "", "knack plugin add "+plain.Line(id)+", or knack plugin disable "+plain.Line(id),
 				"the plugin %s is on in the settings, and is not installed", plain.Line(id))
@@ -151,12 +152,12 @@ func (s *Plugins) readInstalled() {
 					hint = "knack plugin remove " + plain.Line(id)
 				}
 				if _, err := os.Stat(it.Place); err != nil {
-					bad(knack.CodePluginMissing, it.Place, hint, "the plugin %s is not used: Claude Code has removed this version",
-						plain.Line(id))
+					bad(knack.CodePluginMissing, it.Place, hint, "the plugin %s is not used: %s has removed this version",
+						plain.Line(id), install.Program(id))
 					continue
 				} else if now != "" {
 					s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Warn, Path: now, Hint: hint,
-						Message: "Claude Code has another version of the plugin " + plain.Line(id) +
+						Message: install.Program(id) + " has another version of the plugin " + plain.Line(id) +
 							"; the one that you approved is used"})
 				}
 			}
@@ -408,6 +409,20 @@ func (p installedNames) Prefixes() (names []string) {
 func (s *Plugins) sources() (all []knack.Source) {
 	for _, x := range s.used {
 		all = append(all, x.Sources(x.Location)...)
+	}
+	return all
+}
+
+// templates returns the prompts of packages of Pi.
+func templates(plugins []usedPlugin) (all []instructions.PluginTemplate) {
+	for _, x := range plugins {
+		for _, f := range x.Prompts {
+			t := instructions.PluginTemplate{Path: filepath.Join(x.Dir, filepath.FromSlash(f.Path)), Root: x.Dir}
+			if x.Check != nil {
+				t.Check = func(path string, data []byte) error { return x.Check(path, data, false) }
+			}
+			all = append(all, t)
+		}
 	}
 	return all
 }

@@ -147,7 +147,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
 		Tools: func() []string { return p.known().names() }, Policy: o.Policy, Above: above, Settings: o.Settings,
 		Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
-		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(), PiHome: env.piDir(),
+		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(), PiHome: env.PiDir(),
 		Home: p.home,
 	}
 	if !p.hasLayer("user") {
@@ -245,6 +245,16 @@ func (p *Project) hasLayer(layer string) bool {
 	return p.options.Layers == nil || slices.Contains(p.options.Layers, layer)
 }
 
+// outside returns the paths that are not in a project: what a project's files say needs trust, whoever names them.
+func outside(root string, paths []string) (all []string) {
+	for _, path := range paths {
+		if _, err := os.Stat(path); err == nil && !subpath.Contains(realPath(root), realPath(path)) {
+			all = append(all, path)
+		}
+	}
+	return all
+}
+
 // absolutePaths makes relative paths start at dir. Settings given as JSON are left unchanged.
 func absolutePaths(dir string, paths []string) []string {
 	all := slices.Clone(paths)
@@ -262,6 +272,9 @@ func (p *Project) findSources(ctx context.Context) {
 	s := sources.FromEnv(env.Get)
 	s.Cache = env.StateFile("cache")
 	s.Skills, s.AddDirs, s.Bare, s.NoSkills = unpacked(p, o.Skills), o.AddDirs, o.Bare, o.NoSkills
+	if !o.Bare {
+		s.Skills = append(s.Skills, outside(p.root, p.config.Foreign.Skills)...)
+	}
 	s.NoUser, s.NoProject = !p.hasLayer("user"), !p.hasLayer("project")
 	for _, k := range p.config.Settings.Skills.Order {
 		s.Order = append(s.Order, knack.SourceKind(k))
@@ -328,6 +341,10 @@ func (p *Project) findTemplates() {
 	p.texts.Style, p.texts.Language = p.config.Settings.OutputStyle, p.config.Settings.Language
 	p.texts.NoLocal = !p.hasLayer("local")
 	p.texts.Managed = sources.ManagedDirs(runtime.GOOS)
+	p.texts.Plugins = templates(p.plugins.used)
+	if !o.Bare {
+		p.texts.Templates = slices.Concat(o.Templates, outside(p.root, p.config.Foreign.Prompts))
+	}
 	var bad, more []knack.Problem
 	p.templates, bad = instructions.Templates(p.texts)
 	if p.config.OnlyPlugins("skills") {

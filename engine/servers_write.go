@@ -20,13 +20,10 @@ import (
 // write.
 func writable(p *Project, s mcp.Server) (dirs []string, err error) {
 	for _, dir := range s.Write {
-		if rest, ok := strings.CutPrefix(dir, "~/"); ok {
-			if p.home == "" {
-				return nil, fmt.Errorf("write: %s: there is no home directory", plain.Line(dir))
-			}
-			dir = filepath.Join(p.home, rest)
+		if strings.HasPrefix(dir, "~/") && p.home == "" {
+			return nil, fmt.Errorf("write: %s: there is no home directory", plain.Line(dir))
 		}
-		dir = filepath.Clean(dir)
+		dir = filepath.Clean(subpath.Expand(dir, p.home))
 		if what := tooMuch(p, dir); what != "" {
 			return nil, fmt.Errorf("write: %s cannot be opened for a server: it is %s", plain.Line(dir), what)
 		}
@@ -124,13 +121,13 @@ func (d *directoryServers) unwritten(s mcp.Server, u mcp.Unwritten) string {
 				"%s: let the server write to a directory of its own", what, dir, reason)
 		}
 	}
-	dir = belowHome(p, dir)
+	dir = subpath.Short(dir, p.home)
 	how := fmt.Sprintf("to allow it, add %q to sandbox.allowWrite in your settings", dir)
 	switch s.Origin {
 	case permission.Project:
 		how = "to allow it: knack trust --mcp-write " + dir
 	case permission.Managed, permission.Flag, permission.User:
-		how = fmt.Sprintf(`to allow it, add "write": [%q] to its definition in %s`, dir, belowHome(p, s.DefinedIn))
+		how = fmt.Sprintf(`to allow it, add "write": [%q] to its definition in %s`, dir, subpath.Short(s.DefinedIn, p.home))
 	}
 	return "the sandbox does not let this server write " + what + "; " + how
 }
@@ -151,7 +148,7 @@ func ownSandbox(p *Project, s mcp.Server) string {
 		return ""
 	}
 	return fmt.Sprintf("a browser cannot start its own sandbox inside this one, which holds for the browser, too: "+
-		"to go without the browser's, add %q to the args of %s in %s", flag, s.Name, belowHome(p, s.DefinedIn))
+		"to go without the browser's, add %q to the args of %s in %s", flag, s.Name, subpath.Short(s.DefinedIn, p.home))
 }
 
 // ownDir returns the directory of a program in the home directory that contains dir: ~/.name, or the one below ~/.config
@@ -184,12 +181,4 @@ func ownedBy(s mcp.Server, dir string) bool {
 	name := strings.ToLower(strings.TrimPrefix(filepath.Base(dir), "."))
 	words := strings.ToLower(strings.Join(append([]string{s.Name, s.Command}, s.Args...), " "))
 	return len(name) > 2 && strings.Contains(words, name)
-}
-
-// belowHome writes a path in the home directory with ~.
-func belowHome(p *Project, path string) string {
-	if rest, ok := subpath.Rel(p.home, path); ok && p.home != "" {
-		return "~/" + filepath.ToSlash(rest)
-	}
-	return path
 }

@@ -102,6 +102,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		Tools:        t.tools(),
 		Rules:        s.matchingRules,
 		Notice:       t.notice,
+		Project:      s.parts.messages(),
 		LeftOut:      leftOut(s.engine.notices.addOnce),
 		DynamicTools: s.servers.tools, MoreTools: s.servers.incomplete, Aliases: t.host.Aliases,
 		Missing: func(name string) func(context.Context) string { return missingTool(s.servers, name) },
@@ -382,14 +383,21 @@ func (p *Project) verify(k *knack.Skill) error {
 	if k.Origin.Kind == knack.Plugin {
 		if err := p.plugins.verify(k.Origin.Label, k.Name); err != nil {
 			return &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("%s: %v", k.Name, err),
-				Hint: "knack skill verify"}
+				Hint: pluginHint(k)}
 		}
 	}
 	if err := trustOf(p, k.Path).VerifySkill(k); err != nil {
 		return &knack.Refusal{Code: knack.RefusedChanged,
-			Message: fmt.Sprintf("%s: %v. The user can look at it with: knack trust --show", k.Name, err)}
+			Message: fmt.Sprintf("%s: %v. The user can look at it with: knack trust --show", k.Name, err),
+			Hint:    "knack trust, which shows the difference and asks"}
 	}
 	return nil
+}
+
+// pluginHint says how to look at the changed files of an installed plugin or skill, and to use them.
+func pluginHint(k *knack.Skill) string {
+	name := plain.Line(cmp.Or(k.Origin.Label, k.Name))
+	return "knack skill diff " + name + "; then knack skill accept " + name
 }
 
 // suggestLimit converts the setting skills.suggest to the value of agent.Agent.

@@ -38,6 +38,12 @@ func (m *Models) ownVariable(name string) string {
 var withoutEffect = []string{"CLAUDE_CODE_USE_FOUNDRY", "ANTHROPIC_UNIX_SOCKET", "CLAUDE_CODE_CLIENT_CERT",
 	"CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS"}
 
+// otherPlaces are those of these variables that send all requests of Claude Code to another place.
+var otherPlaces = withoutEffect[:2]
+
+// switchedOn reports whether the value of a switch of Claude Code turns it on, or whether a variable is set.
+func switchedOn(value string) bool { return value != "" && value != "0" && value != "false" }
+
 // readEnvironment adds what the variables of the process say about models, which come before those of settings files.
 func (f *Foreign) readEnvironment() {
 	env := f.project.options.Env
@@ -53,7 +59,7 @@ func (f *Foreign) readEnvironment() {
 		}
 	}
 	for _, name := range withoutEffect {
-		if v := env.Get(name); v != "" && v != "0" && v != "false" {
+		if switchedOn(env.Get(name)) {
 			f.addUnused("the environment", name)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -233,6 +234,9 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 			fmt.Fprintf(w, " Did you mean %s?", plain.Line(strings.Join(why.Near, ", ")))
 		}
 		fmt.Fprintln(w)
+		if text := WhyTool(p.known().tools, p.problems, why.Name); text != "" {
+			fmt.Fprintln(w, p.ShortIn(text))
+		}
 	case n > 1:
 		fmt.Fprintf(w, "%d skills match %s.\n", n, name)
 	}
@@ -291,6 +295,21 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 		}
 		fmt.Fprintf(w, "  %-14s %s: %s\n", at.Kind, plain.Line(p.Short(path)), what)
 	}
+}
+
+// WhyTool says in one line of untrusted text that a name is that of a tool, and where it comes from, or why a tool of one's
+// own is left out; "": it is neither.
+func WhyTool(tools tool.Set, problems []knack.Problem, name string) string {
+	if t, ok := tools.Find(name); ok {
+		return plain.Line(fmt.Sprintf("%s is a tool: %s.", t.Name, cmp.Or(t.Origin, "Knack's own")))
+	}
+	for _, x := range problems {
+		file, _, _ := strings.Cut(filepath.Base(x.Path), ".")
+		if file == name && filepath.Base(filepath.Dir(x.Path)) == "tools" {
+			return plain.Line(fmt.Sprintf("%s would be a tool: %s (%s)", name, x.Message, x.Path))
+		}
+	}
+	return ""
 }
 
 // CutReason describes, for display, why a listing entry was shortened.

@@ -46,9 +46,12 @@ func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 	}
 	p := e.project
 	set := &p.config.Settings
-	ws, err := OpenWorkspace(ctx, cmp.Or(p.options.Workspace, set.Workspace), p.dir, p.options.Env)
-	if err != nil {
-		return nil, err
+	ws := p.options.In
+	if ws == nil {
+		var err error
+		if ws, err = OpenWorkspace(ctx, cmp.Or(p.options.Workspace, set.Workspace), p.dir, p.options.Env); err != nil {
+			return nil, err
+		}
 	}
 	switch ws := ws.(type) {
 	case *workspace.SSH:

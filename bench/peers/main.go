@@ -1,12 +1,12 @@
-// Command peers compares Knack with other agents and search tools. It measures them
-// in turns, with the same skills, prompts and answers of a scripted server:
+// Command peers compares Knack with other agents. It measures them in turns, with the same skills, prompts and
+// answers of a scripted server:
 //
-//	go run ./peers [-n 0,100,1000,5000] [-k 50] [-runs 9] [-json FILE] [-svg DIR] [name=path …]
+//	go run ./peers [-n 0,100,1000,5000] [-k 50] [-runs 9] [-json FILE] [name=path …]
 //
-// Agents and tools are searched for on PATH; name=path sets the program of one
+// Agents are searched for on PATH; name=path sets the program of one
 // (pi=/opt/pi/bin/pi). Knack is built from this module. For an agent that is not
 // installed or does not work, the result contains the reason. -only selects the
-// agents to run, -parts what is measured: start, calls, tools.
+// agents to run, -parts what is measured: start, calls.
 //
 //	go run ./peers -only knack -parts start -user -n 0,1000,10000
 //
@@ -47,7 +47,6 @@ type config struct {
 	only    []string
 	paths   map[string]string // programs by name; they take precedence over PATH
 	keep    string            // directory for the first requests; "": not kept
-	tree    string            // directory tree for the search tools
 	dir     string            // directory for everything that is written
 	workDir string            // where tools are called; "": an empty directory for each program
 	out     io.Writer
@@ -63,7 +62,6 @@ type result struct {
 	Programs []*program    `json:"programs"`
 	Starts   []start       `json:"starts,omitempty"`
 	Calls    []calls       `json:"calls,omitempty"`
-	Tools    []toolSpeed   `json:"tools,omitempty"`
 }
 
 // A program is an agent and the program found for it.
@@ -88,22 +86,20 @@ func main() {
 	k := flag.Int("k", 50, "tool calls of a run")
 	runs := flag.Int("runs", 9, "runs of each, after one to warm up")
 	limit := flag.Duration("limit", 2*time.Minute, "longest time of one run")
-	parts := flag.String("parts", "start,calls,tools", "what to measure")
+	parts := flag.String("parts", "start,calls", "what to measure")
 	user := flag.Bool("user", false,
 		"put the skills into the home, not the project, and add a program that only stats them")
 	only := flag.String("only", "", "agents to run (default: all)")
 	keep := flag.String("keep", "", "directory to keep first requests in")
-	tree := flag.String("tree", "", "directory that search tools search (default: Go's source)")
 	workDir := flag.String("dir", "", "directory in which tools are called (default: an empty one for each program)")
 	asJSON := flag.String("json", "", "file for the result as JSON")
-	svg := flag.String("svg", "", "directory for charts")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: go run ./peers [flags] [name=path ...]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
 	c := config{agents: agents, calls: *k, runs: *runs, limit: *limit, parts: strings.Split(*parts, ","),
-		paths: map[string]string{}, keep: *keep, tree: *tree, workDir: *workDir, user: *user, out: os.Stdout}
+		paths: map[string]string{}, keep: *keep, workDir: *workDir, user: *user, out: os.Stdout}
 	if *only != "" {
 		c.only = strings.Split(*only, ",")
 	}
@@ -138,15 +134,14 @@ func main() {
 	defer stop()
 	res, err := measure(ctx, &c)
 	if res != nil { // keep what was measured before an interruption
-		err = errors.Join(err, bench.WriteJSON(*asJSON, res), bench.WriteSVG(*svg, res.charts()...))
+		err = errors.Join(err, bench.WriteJSON(*asJSON, res))
 	}
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func names() []string {
-	all := []string{"rg", "fd"}
+func names() (all []string) {
 	for _, a := range agents {
 		all = append(all, a.Name)
 	}
@@ -182,7 +177,7 @@ func measure(ctx context.Context, c *config) (*result, error) {
 	for _, part := range []struct {
 		name string
 		f    func(context.Context, *result) error
-	}{{"start", c.starts}, {"calls", c.toolCalls}, {"tools", c.toolSpeeds}} {
+	}{{"start", c.starts}, {"calls", c.toolCalls}} {
 		if slices.Contains(c.parts, part.name) {
 			if err := part.f(ctx, res); err != nil {
 				return res, fmt.Errorf("%s: %w", part.name, err)

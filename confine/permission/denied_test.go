@@ -40,7 +40,7 @@ func TestDeniedFiles(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, "old/first"), filepath.Join(dir, "second")); err != nil {
 		t.Skip(err)
 	}
-	place := permission.PathContext{Dir: dir, Home: home, Git: permission.NewGit(dir)}
+	place := permission.PathContext{Dir: dir, Home: home, Git: permission.NewGitSoon(dir)}
 	for range 2 { // the second time, the directories are remembered
 		for _, test := range []struct{ rules, hidden, readOnly string }{
 			{"Bash(ls) | Read | WebFetch(domain:x.y)", "", ""},
@@ -229,7 +229,7 @@ func TestGitAndDenied(t *testing.T) {
 	g.git("repo", "commit", "-qam", "two")
 	g.git("repo", "checkout", "-q", "main")
 	g.write("repo/plain", "mine")
-	place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), Git: permission.NewGit(g.repo), GitEnv: true,
+	place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), Git: permission.NewGitSoon(g.repo), GitEnv: true,
 		Confined: func() bool { return true }}
 	rules := permission.Rules{Allow: rulesOf(t, "Bash(git:*) | Bash(cd:*)", permission.Flag),
 		Deny: rulesOf(t, "Read(notes.key) | Read(./keys/**) | Edit(only)", permission.User)}
@@ -262,7 +262,7 @@ func TestGitPrintsDenied(t *testing.T) {
 	g.write("repo/plain", "two")
 	g.git("repo", "commit", "-qam", "plain")
 	for _, confined := range []bool{true, false} {
-		place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), Git: permission.NewGit(g.repo),
+		place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), Git: permission.NewGitSoon(g.repo),
 			GitEnv: true, Confined: func() bool { return confined }}
 		rules := permission.Rules{Allow: rulesOf(t, "Bash(git:*) | Bash(cd:*)", permission.Flag),
 			Deny: rulesOf(t, "Read(*.key) | Read(./keys/**)", permission.User)}

@@ -103,7 +103,7 @@ func TestDecideLimits(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, command := range []string{"cat *.txt", "ls", "git status"} {
-		place.Git = permission.NewGit(place.Dir)
+		place.Git = permission.NewGitSoon(place.Dir)
 		d := permission.Rules{}.Decide(ended, permission.Default, place, permission.Subject{Kind: "Bash", Text: command})
 		if d.Verdict != permission.Ask {
 			t.Errorf("after its context has ended: %s: %v: %s", command, d.Verdict, d.Reason)
@@ -116,7 +116,7 @@ func TestDecideLimits(t *testing.T) {
 func TestGitEnds(t *testing.T) {
 	g := newGitGround(t)
 	started := g.countStarts()
-	git := permission.NewGit(g.repo)
+	git := permission.NewGitSoon(g.repo)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := git.Check(ended, g.repo); err == nil {

@@ -30,7 +30,9 @@ type Git struct {
 
 	listings listings // of directories that are searched for denied files
 
-	dir     string
+	dir        string
+	minFileAge time.Duration // a younger file may change again without a new change time
+
 	lock    chan struct{}          // contains a token while a call uses what follows
 	version string                 // of git; "": not known yet
 	repos   map[string]*repository // by the directory that contains .git
@@ -39,7 +41,7 @@ type Git struct {
 
 // NewGit returns a Git for a working directory. It does not run git yet.
 func NewGit(dir string) *Git {
-	return &Git{dir: dir, lock: make(chan struct{}, 1), repos: map[string]*repository{}}
+	return &Git{dir: dir, minFileAge: minFileAge, lock: make(chan struct{}, 1), repos: map[string]*repository{}}
 }
 
 // acquire waits until no other call uses g; the func ends the use.
@@ -58,7 +60,7 @@ const (
 	maxGitFiles     = 50_000          // in the git directories of a repository, where links out of it are looked for
 	maxConfig       = 4 << 20         // bytes of a configuration as git prints it
 	maxIndex        = 64 << 20        // bytes of an index as git prints it
-	minFileAge      = 2 * time.Second // a younger file may change again without a new change time
+	minFileAge      = 2 * time.Second // see Git.minFileAge
 	errorAge        = 2 * time.Second // for which an error is kept
 	callAge         = time.Second     // for which the start of a command may use what Check learned for it
 )
@@ -369,37 +371,44 @@ func (g *Git) update(ctx context.Context, r *repository, starting bool) {
 	}
 }
 
-// fileStates describes files so that every change to one changes the result, if settled; otherwise a
-// change right after it may not. states is nil if the files cannot be described.
-func fileStates(files []string) (states []string, settled bool) {
-	states, settled = make([]string, len(files)), true
+// fileStates describes files so that every change to one changes the result, unless it comes right after changed, when
+// the youngest of them changed. states is nil if the files cannot be described.
+func fileStates(files []string) (states []string, changed time.Time) {
+	states = make([]string, len(files))
 	for i, file := range files {
 		info, err := os.Lstat(file)
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) && !isNotDir(err) {
-				return nil, false
+				return nil, time.Time{}
 			}
 			continue
 		}
 		if isPlaceholder(file, info) {
 			continue // as if it did not exist
 		}
-		state, changed, ok := fileState(info)
-		settled = settled && time.Since(changed) >= minFileAge
+		state, at, ok := fileState(info)
+		changed = later(changed, at)
 		if ok && info.Mode()&fs.ModeSymlink != 0 {
 			var target string
 			if info, err := os.Stat(file); err == nil {
-				target, changed, ok = fileState(info)
-				settled = settled && time.Since(changed) >= minFileAge
+				target, at, ok = fileState(info)
+				changed = later(changed, at)
 			}
 			state += " " + target
 		}
 		if !ok {
-			return nil, false
+			return nil, time.Time{}
 		}
 		states[i] = state
 	}
-	return states, settled
+	return states, changed
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // isPlaceholder reports whether a file in a git directory says nothing to git, like those that the
@@ -424,12 +433,14 @@ func isPlaceholder(file string, info fs.FileInfo) bool {
 // watch is called before git is run. The func that it returns, called afterwards, describes the files
 // that the answer depends on: the given ones and more. They are settled only if the given ones have not
 // changed in between.
-func watch(files []string) func(more ...string) watched {
+func (g *Git) watch(files []string) func(more ...string) watched {
 	before, _ := fileStates(files)
 	return func(more ...string) watched {
 		w := watched{files: append(files, more...)}
-		w.states, w.settled = fileStates(w.files)
-		w.settled = w.settled && before != nil && slices.Equal(before, w.states[:len(before)])
+		var changed time.Time
+		w.states, changed = fileStates(w.files)
+		w.settled = w.states != nil && time.Since(changed) >= g.minFileAge &&
+			before != nil && slices.Equal(before, w.states[:len(before)])
 		return w
 	}
 }
@@ -476,7 +487,7 @@ func (g *Git) readConfig(ctx context.Context, r *repository) error {
 	for _, name := range []string{"config", "objects", "refs"} { // without the last two it is no repository
 		files = append(files, filepath.Join(common, name))
 	}
-	describe := watch(files)
+	describe := g.watch(files)
 	included, err := g.settings(ctx, r)
 	if err != nil {
 		return err
@@ -565,7 +576,7 @@ func (g *Git) leadsOut(ctx context.Context, top string, dirs []string) (names []
 func (g *Git) readIndex(ctx context.Context, r *repository) error {
 	r.index, r.nested = watched{}, nil
 	index := filepath.Join(r.dirs[0], "index")
-	describe := watch([]string{index})
+	describe := g.watch([]string{index})
 	var gitFiles []string
 	if _, err := os.Lstat(index); err == nil {
 		out, err := g.run(ctx, r.top, maxIndex, "ls-files", "--stage", "-z")

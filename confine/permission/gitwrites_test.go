@@ -46,7 +46,7 @@ func TestGitWrites(t *testing.T) {
 
 	two := ".env .idea/workspace.xml .vscode/settings.json" // differ between the branch two and its base
 	g.git("repo", "fetch", "-q", ".", "two")
-	git := permission.NewGit(g.repo)
+	git := permission.NewGitSoon(g.repo)
 	place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), Git: git, GitEnv: true}
 	decide := func(command string, more ...string) (asked []string) {
 		t.Helper()

@@ -21,7 +21,7 @@ func TestOtherWorkTree(t *testing.T) {
 	g.git("repo", "worktree", "add", "-q", third, "-b", "third")
 	g.git("repo", "init", "-q", filepath.Join(g.top, "unrelated"))
 	g.write("tree/sub/x", "x")
-	place := permission.PathContext{Dir: tree, Home: filepath.Join(g.top, "home"), Git: permission.NewGit(tree), GitEnv: true}
+	place := permission.PathContext{Dir: tree, Home: filepath.Join(g.top, "home"), Git: permission.NewGitSoon(tree), GitEnv: true}
 	verdict := func(mode permission.Mode, allow string, s permission.Subject) permission.Decision {
 		return permission.Rules{Allow: rulesOf(t, allow, permission.Flag)}.Decide(t.Context(), mode, place, s)
 	}
@@ -76,7 +76,7 @@ func TestOtherWorkTree(t *testing.T) {
 	if d := verdict(permission.Default, "Bash(*) | Edit", permission.Subject{Kind: "Bash", Text: names.Replace("echo x > MAIN/f")}); d.Verdict != permission.Ask {
 		t.Errorf("redirection: %s", d.Verdict)
 	}
-	place.Dir, place.Git = main, permission.NewGit(main) // from the main one it is as it was
+	place.Dir, place.Git = main, permission.NewGitSoon(main) // from the main one it is as it was
 	line := names.Replace("git -C THIRD commit -am x")
 	if d := verdict(permission.Default, "Bash(*)", permission.Subject{Kind: "Bash", Text: line}); d.Verdict != permission.Allow {
 		t.Errorf("from the main work tree: %s", d.Verdict)
@@ -99,7 +99,7 @@ func TestRelativeRulesInWorktree(t *testing.T) {
 			tree:                       {"secrets/k": permission.Deny, "sub/secrets/k": permission.Allow, "other": permission.Allow},
 			filepath.Join(tree, "sub"): {"secrets/k": permission.Allow, "sub/secrets/k": permission.Deny},
 		} {
-			place := permission.PathContext{Dir: dir, Home: filepath.Join(g.top, "home"), Git: permission.NewGit(dir), GitEnv: true}
+			place := permission.PathContext{Dir: dir, Home: filepath.Join(g.top, "home"), Git: permission.NewGitSoon(dir), GitEnv: true}
 			rules := permission.Rules{Allow: rulesOf(t, "Read | Bash(*)", permission.Flag),
 				Deny: rulesOf(t, "Read(./secrets/**)", permission.User)}
 			for name, verdict := range want {

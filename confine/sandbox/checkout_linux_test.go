@@ -148,9 +148,8 @@ func TestPutBack(t *testing.T) {
 	}
 	state := func() string {
 		t.Helper()
-		// A star marks the branch that HEAD names.
-		out := git("for-each-ref", "--format=%(HEAD) %(refname) %(objectname)", "refs/heads/one", "refs/heads/two") +
-			git("status", "--short", "--ignored") + git("ls-files", "-s")
+		// The commit and the name of HEAD, and how the index differs from it and the files from the index.
+		out := git("status", "--porcelain=v2", "--branch", "--ignored") + "two: " + refOf(t, dir, "refs/heads/two") + "\n"
 		for _, name := range []string{"a.txt", "mine.txt", "gone.txt", "d/new.txt", ".vscode/settings.json",
 			".husky/pre-commit",
 			".zed/tasks.json", "untracked.txt", "six.txt", ".husky.refused-1"} {
@@ -295,6 +294,22 @@ func TestPutBack(t *testing.T) {
 	}
 }
 
+// refOf returns the commit of a reference as its files have it.
+func refOf(t *testing.T, dir, name string) string {
+	t.Helper()
+	if data, err := os.ReadFile(filepath.Join(dir, ".git", name)); err == nil {
+		return strings.TrimSpace(string(data))
+	}
+	packed, err := os.ReadFile(filepath.Join(dir, ".git/packed-refs"))
+	for line := range strings.Lines(string(packed)) {
+		if commit, ref, _ := strings.Cut(strings.TrimSpace(line), " "); ref == name {
+			return commit
+		}
+	}
+	t.Fatalf("no %s: %v", name, err)
+	return ""
+}
+
 // TestPutBackKinds: what is a file or link in one branch and a directory in the other is put back, too.
 func TestPutBackKinds(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
@@ -330,7 +345,7 @@ func TestPutBackKinds(t *testing.T) {
 	defer local.Close()
 	local.Confine = newBox(t, policy).Confine
 	state := func() string {
-		out, err := exec.Command("sh", "-c", "cd "+dir+` && git symbolic-ref HEAD && git status --short && git ls-files -s &&
+		out, err := exec.Command("sh", "-c", "cd "+dir+` && git status --porcelain=v2 --branch &&
 			ls -lR --time-style=+ && cat */x`).CombinedOutput()
 		if err != nil {
 			t.Fatal(err, string(out))

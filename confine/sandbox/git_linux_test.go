@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -538,6 +539,10 @@ func (l *lines) String() string {
 	return l.all.String()
 }
 
+// gitReads matches what only reads in gitDay.
+var gitReads = regexp.MustCompile(`^git (log|diff|show|stash list|worktree list|fsck|rev-parse|ls-files|grep|blame|describe|` +
+	`shortlog|for-each-ref|cat-file|symbolic-ref|config --get|check-|submodule status|merge-base|sparse-checkout list)`)
+
 // gitDay is a typical day's work with git.
 var gitDay = []string{
 	`git status --short`,
@@ -669,16 +674,20 @@ func TestOpenGit(t *testing.T) {
 			}
 			script := []string{"B=$(git symbolic-ref --short HEAD)"}
 			for i, line := range gitDay {
+				if shape == "worktree" && gitReads.MatchString(line) {
+					continue // as in the repository
+				}
 				script = append(script, fmt.Sprintf("{ %s; } >/dev/null 2>/tmp/err || { echo \"%d failed:\"; cat /tmp/err; }", line,
 					i))
 			}
-			if shape == "below the repository" {
-				script = nil
+			// Who runs git decides nothing that the first commands do not show.
+			all := shape != "below the repository" && os.Getenv("KNACK_SANDBOX_TEST_NOBODY") == ""
+			if all {
+				if out, _ := b.run(strings.Join(script, "\n")); out != "" {
+					t.Errorf("failed inside: %s", out)
+				}
 			}
-			if out, _ := b.run(strings.Join(script, "\n")); out != "" {
-				t.Errorf("failed inside: %s", out)
-			}
-			if shape == "repository" {
+			if all && shape == "repository" {
 				// The worktree that the command made is complete, and is known from now on.
 				cmd := exec.Command("git", "-C", filepath.Join(dir, "wt"), "status", "--short")
 				if out, err := cmd.CombinedOutput(); err != nil {

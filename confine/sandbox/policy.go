@@ -244,16 +244,12 @@ func common(a, b []string) []string {
 	return slices.Compact(both)
 }
 
-// expand replaces a leading "~" by home; "" if home is unknown.
+// expand replaces a leading ~ by home; "" if it is not known, also for ~user.
 func expand(path, home string) string {
-	rest, ok := strings.CutPrefix(path, "~")
-	if !ok {
-		return path
-	}
-	if home == "" {
+	if path = subpath.Expand(path, home); strings.HasPrefix(path, "~") {
 		return ""
 	}
-	return home + rest
+	return path
 }
 
 func withinAny(dirs []string, path string) bool {

@@ -56,7 +56,10 @@ func TestOrdinaryUser(t *testing.T) {
 	cmd := exec.Command(mine, "-test.v",
 		"-test.run=^(TestClosed|TestNewProtectedNames|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory|"+
 			"TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits|TestProcesses|TestBetween|TestMoved|TestStart|TestChanges|TestNothing|"+
-			"TestCache|TestOther)")
+			"TestCache|TestOther)",
+		// What is found after a command, and counted in a cache, is the same for every user.
+		"-test.skip=^(TestBareRepositoryMoved|TestBareRepositoryInProject|TestCacheNpmOutside|TestCacheModuleHalfRemoved|"+
+			"TestCacheOwnLimits|TestCacheLimits|TestChangesBetweenCommands|TestMoved.*|TestOpenGitNames)$")
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "USER=nobody", "KNACK_SANDBOX_TEST_NOBODY=1", "GOCACHE=",
 		"GOMODCACHE=")

@@ -72,11 +72,17 @@ type offItem struct {
 
 // Examine checks what a run in an Engine's directory would use. It contacts no server.
 func Examine(e *engine.Engine) (*Checkup, error) {
-	p, cat := e.Project(), e.Catalog()
+	p := e.Project()
+	cat := ReadSkills(context.Background(), p).Catalog
 	x := &Checkup{
 		Version: p.Version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Dir: p.Dir(),
 		Servers: e.Models().Servers(), Trusted: !e.NeedsTrust(), Skills: map[string]int{}, Off: []offItem{},
 		Problems: append([]knack.Problem{}, e.Problems()...), Unused: p.Foreign().Unused(),
+	}
+	for _, q := range cat.Problems() {
+		if q.Code == knack.CodeChanged && !slices.Contains(x.Problems, q) {
+			x.Problems = append(x.Problems, q)
+		}
 	}
 	x.Problems = append(x.Problems, e.Models().KeyProblems()...)
 	if x.Servers == nil {
@@ -229,7 +235,7 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 	of := map[knack.Code]int{}
 	for _, q := range x.Problems {
 		if q.Severity == knack.Info && q.Code != knack.CodeUnknownKey ||
-			q.Code == knack.CodeSettingIgnored && q.Path == "" && len(x.Unused) > 0 {
+			(q.Code == knack.CodeSettingIgnored || q.Code == knack.CodeAddressIgnored) && q.Path == "" && len(x.Unused) > 0 {
 			continue // the line above lists them
 		}
 		if of[q.Code]++; of[q.Code] > examples {

@@ -13,15 +13,13 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/gate"
 )
 
 // typedPath returns the absolute path that a person means in this directory.
 func typedPath(p *engine.Project, path string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		return filepath.Join(p.Env().Home(), rest)
-	}
-	if filepath.IsAbs(path) {
+	if path = subpath.Expand(path, p.Env().Home()); filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(p.Dir(), path)

@@ -84,7 +84,7 @@ type Skills struct {
 
 // ReadSkills reads the skills of a project.
 func ReadSkills(ctx context.Context, p *engine.Project) *Skills {
-	cat := knack.Load(ctx, p.Sources()...)
+	cat := knack.Load(ctx, checked(p.Sources(), p.VerifySkill)...)
 	return &Skills{Catalog: cat, Project: p, View: p.View(), All: p.Problems(cat), Used: p.Usage()}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // skillValue is a skill in a list.
@@ -162,8 +163,20 @@ func why(ctx context.Context, s *engine.Session, name string) (engine.Reply, err
 	}
 	view.Touched = Touched(s.Log())
 	w := p.Why(ctx, cat, view, name)
+	for i := range w.Found {
+		f := &w.Found[i]
+		if f.Skill == nil || f.State == knack.NotTrusted || f.Winner != nil {
+			continue
+		}
+		if err := p.VerifySkill(f.Skill); err != nil {
+			f.State, f.Reason, f.Line = knack.NotTrusted, "a call would be refused: "+err.Error(), nil
+		}
+	}
 	var b strings.Builder
 	p.WriteWhy(&b, w)
+	if t, ok := s.Now().Tool(name); ok && len(w.Found) == 0 && t.Origin != "" {
+		b.WriteString("\nIn this session: " + engine.WhyTool(tool.Set{*t}, nil, name) + "\n")
+	}
 	WriteHistory(&b, s.Log(), w)
 	return engine.Reply{Text: strings.TrimRight(b.String(), "\n"), Value: newWhyValue(p, w, History(s.Log(),
 		w.Called()))}, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/part"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
@@ -40,9 +41,9 @@ func New(t *testing.T, files ...string) Fixture {
 // Write writes a file of the directory or, if the name begins with ~/, of the home directory.
 func (p Fixture) Write(t *testing.T, name, text string) {
 	t.Helper()
-	path := filepath.Join(p.Dir, filepath.FromSlash(name))
-	if rest, ok := strings.CutPrefix(name, "~/"); ok {
-		path = filepath.Join(p.Home, filepath.FromSlash(rest))
+	path := subpath.Expand(filepath.FromSlash(name), p.Home)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(p.Dir, path)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)

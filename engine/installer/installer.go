@@ -38,8 +38,8 @@ type Installer struct {
 	Keys  []install.Signer // one of them must have signed what is installed; nil: what is known counts
 	// Known returns the source of a marketplace that the settings name; nil: none. A nil Known knows none.
 	Known func(marketplace string) (*plugin.Source, error)
-	// Claude is the directory of Claude Code, whose plugins Import uses; "": there is none.
-	Claude string
+	// Claude and Pi are the directories of these programs, whose plugins Import uses; "": there is none.
+	Claude, Pi string
 	// User is where an update switches a renamed plugin on.
 	User Scope
 	// Ask shows an offer to the user and reports whether to install it. nil: nothing is installed, with
@@ -56,7 +56,7 @@ func New(p *engine.Project, ask func(context.Context, Offer) (bool, error)) (*In
 		return nil, err
 	}
 	return &Installer{Store: store, Rules: p.Plugins(), Root: p.Root(), Known: p.Plugins().Marketplace,
-		Claude: p.Env().ClaudeDir(), User: UserScope(p.Env()), Ask: ask}, nil
+		Claude: p.Env().ClaudeDir(), Pi: p.Env().PiDir(), User: UserScope(p.Env()), Ask: ask}, nil
 }
 
 // Store returns the user's store of plugins and skills.
@@ -190,9 +190,9 @@ func (x *Installer) Update(ctx context.Context, id string) (now string, err erro
 
 // updateInPlace shows the version that another program has now.
 func (x *Installer) updateInPlace(ctx context.Context, id string) (string, error) {
-	found, err := install.FindClaude(x.Claude)
+	found, err := install.FindOthers(x.Claude, x.Pi)
 	if err == nil && found[id].Dir == "" {
-		err = &engine.Error{Err: errors.New("it was removed by Claude Code"), Hint: "knack plugin remove " + plain.Line(id)}
+		err = &engine.Error{Err: errors.New("it was removed by " + install.Program(id)), Hint: "knack plugin remove " + plain.Line(id)}
 	}
 	if err != nil {
 		return "", err
@@ -279,7 +279,7 @@ func (x *Installer) plugin(ctx context.Context, t target) (string, error) {
 	}
 	defer st.Close()
 	if st.Plugin.IsEmpty() {
-		return "", nothingUsed(st)
+		return "", nothingUsed(ctx, st)
 	}
 	id := cmp.Or(t.id, st.Plugin.Name+"@direct")
 	if want == nil {
@@ -348,6 +348,9 @@ func (x *Installer) inPlace(ctx context.Context, id string, f install.Found) (do
 		return false, Signature(id, err)
 	}
 	defer st.Close()
+	if st.Plugin.IsEmpty() && len(st.Plugin.Extensions) > 0 {
+		return false, nothingUsed(ctx, st)
+	}
 	return x.install(ctx, st, id, "", func() install.Page { return x.page(ctx, st, id, "") })
 }
 

@@ -2,6 +2,7 @@ package installer
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -202,7 +203,7 @@ func (x *Installer) marketplaceSource(arg string) (install.Given, error) {
 }
 
 // nothingUsed is the error for a tree that brings nothing.
-func nothingUsed(st *install.Staged) error {
+func nothingUsed(ctx context.Context, st *install.Staged) error {
 	hint := "knack plugin validate DIR"
 	if root, err := regular.Root(st.Dir); err == nil {
 		if m, _ := plugin.ReadMarketplace(plugin.FS(root)); m != nil {
@@ -210,9 +211,12 @@ func nothingUsed(st *install.Staged) error {
 		}
 		root.Close()
 	}
+	if len(st.Plugin.Extensions) > 0 {
+		hint = "a tool: knack tool new; a hook: knack help hooks; a command: a file in ~/.config/knack/prompts"
+	}
 	err := errors.New("it brings nothing that this program can use")
-	if len(st.Unused) > 0 {
-		err = fmt.Errorf("%w: it has %s", err, strings.Join(st.Unused, "; "))
+	if unused := install.Describe(ctx, st.Plugin, st.Dir).Unused; len(unused) > 0 {
+		err = fmt.Errorf("%w: it has %s", err, strings.Join(unused, "; "))
 	}
 	return &engine.Error{Err: err, Hint: hint}
 }

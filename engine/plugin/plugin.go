@@ -38,10 +38,13 @@ type Plugin struct {
 
 	Skills   []Place // each a skill, or a directory of skills
 	Commands []Place // each a .md or .toml file, or a directory that is searched for *.md
+	Prompts  []File  // templates of Pi
 	Agents   []File
 	Hooks    []Part // JSON for hook.Parse
 	Servers  []Part // JSON objects of MCP servers by name, without a wrapper
 
+	// Extensions are programs for Pi, which do not run here: see [Extension].
+	Extensions []string
 	// Unused describes, one line each, what the tree contains and this program does not run.
 	Unused   []string
 	Problems []knack.Problem
@@ -73,7 +76,7 @@ type Part struct {
 
 // IsEmpty reports whether the plugin brings nothing that this program uses.
 func (p *Plugin) IsEmpty() bool {
-	return len(p.Skills)+len(p.Commands)+len(p.Agents)+len(p.Hooks)+len(p.Servers) == 0
+	return len(p.Skills)+len(p.Commands)+len(p.Prompts)+len(p.Agents)+len(p.Hooks)+len(p.Servers) == 0
 }
 
 // FS returns the files below root for Read. Links inside root work, and those that leave it are

@@ -66,7 +66,11 @@ func TestRead(t *testing.T) {
 			if m, err := ReadMarketplace(FS(root)); m != nil {
 				got = showMarketplace(m, m.Problems, err)
 			} else {
-				got = show(Read(FS(root), o))
+				p := Read(FS(root), o)
+				got = show(p)
+				for _, name := range p.Extensions {
+					got += Extension(FS(root), name) + "\n"
+				}
 			}
 			if *update {
 				if want == nil {
@@ -116,6 +120,9 @@ func show(p *Plugin) string {
 	}
 	place("skills", p.Skills)
 	place("commands", p.Commands)
+	for _, x := range p.Prompts {
+		fmt.Fprintf(&b, "prompt %s %s\n", x.Name, x.Path)
+	}
 	for _, a := range p.Agents {
 		fmt.Fprintf(&b, "agent %s %s\n", a.Name, a.Path)
 	}

@@ -42,6 +42,7 @@ type format struct {
 	commandSuffix                   string // of the files in commands: .md or .toml
 	program                         string // or specification that defines the format
 	open                            bool   // Agent Plugins: only skills and servers
+	pi                              bool   // a package of Pi: see readPi
 }
 
 // formats are in order of precedence.
@@ -53,6 +54,7 @@ var formats = []format{
 		servers: ".mcp.json"},
 	{manifest: "gemini-extension.json", program: "Gemini CLI", skills: "skills", commands: "commands", agents: "agents",
 		hooks: "hooks/hooks.json", commandSuffix: ".toml"},
+	{manifest: "package.json", program: "Pi", pi: true},
 }
 
 // plainTree is the format of a tree without a manifest.
@@ -70,6 +72,15 @@ func Read(fsys fs.FS, o Options) *Plugin {
 	r.format = f
 	if f.open {
 		r.readOpen(fields)
+	}
+	if f.pi {
+		var only map[string]json.RawMessage
+		json.Unmarshal(o.Entry, &only) // no entry: everything
+		var said map[string]json.RawMessage
+		json.Unmarshal(fields["pi"], &said)
+		r.describe(fields, o.Name)
+		r.readPi(said, only)
+		return r.Plugin
 	}
 	if o.Entry != nil {
 		fields = r.withEntry(fields, o.Entry)
@@ -191,6 +202,14 @@ func (r *reader) findManifest() (format, map[string]json.RawMessage) {
 	for _, f := range formats {
 		if _, err := fs.Stat(r.fsys, f.manifest); errors.Is(err, fs.ErrNotExist) {
 			continue
+		}
+		if f.pi {
+			if all, ok := r.piPackage(); !ok {
+				continue // every program in JavaScript has the file
+			} else if r.Manifest == "" {
+				found, fields, r.Manifest = f, all, f.manifest
+				continue
+			}
 		}
 		if r.Manifest != "" {
 			r.alsoThere(f.manifest)
@@ -377,7 +396,7 @@ func (r *reader) existing(field, given string, add ...string) (name string, dir,
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		r.problem(knack.CodePluginInvalid, knack.Warn, r.Manifest, "%s: %s does not exist", field, plain.Line(given))
+		r.missing(field, given)
 	case err != nil:
 		r.unreadable(name, err)
 	case !info.IsDir() && !info.Mode().IsRegular():
@@ -386,6 +405,10 @@ func (r *reader) existing(field, given string, add ...string) (name string, dir,
 		return name, info.IsDir(), true
 	}
 	return "", false, false
+}
+
+func (r *reader) missing(field, given string) {
+	r.problem(knack.CodePluginInvalid, knack.Warn, r.Manifest, "%s: %s does not exist", field, plain.Line(given))
 }
 
 // isDir reports whether a directory exists, and reports one that cannot be read.

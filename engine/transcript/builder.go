@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -331,7 +332,8 @@ func Items[T any](content json.RawMessage, one func(text string) T) []T {
 	return all
 }
 
-// Image decodes base64 data into media. ok is false if our tools do not produce the MIME type.
+// Image decodes base64 data into media, or the line that stands for media that cannot be sent. ok is false if our tools
+// do not produce the MIME type.
 func (b *Builder) Image(line int, mime, data string) (llm.Part, bool) {
 	raw, err := base64.StdEncoding.DecodeString(data)
 	switch {
@@ -341,7 +343,7 @@ func (b *Builder) Image(line int, mime, data string) (llm.Part, bool) {
 		mime != "application/pdf":
 		b.Problem(line, fmt.Sprintf("an attachment of the type %q was left out", mime))
 	default:
-		return llm.Part{Media: &llm.Media{MIME: mime, Data: raw}}, true
+		return media.Parts([]llm.Part{{Media: &llm.Media{MIME: mime, Data: raw}}})[0], true
 	}
 	return llm.Part{}, false
 }

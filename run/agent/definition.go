@@ -201,18 +201,11 @@ func (r *definitionReader) checkDescription(d *Definition) {
 func (r *definitionReader) readHead(d *Definition, head []byte, line int) {
 	entries, notes := frontmatter.Parse(head, line)
 	for _, n := range notes {
-		code, sev := knack.CodeYAMLRepaired, knack.Warn
-		switch n.Kind {
-		case frontmatter.Invalid:
-			code, sev = knack.CodeYAMLInvalid, knack.Error
-		case frontmatter.Duplicate:
-			code = knack.CodeDuplicateKey
-		case frontmatter.Limit:
-			code, sev = knack.CodeLimitReached, knack.Error
-		case frontmatter.Lost:
-			code = knack.CodeTextLost
+		sev := knack.Warn
+		if n.Kind.Unread() {
+			sev = knack.Error
 		}
-		r.problem(code, sev, n.Line, n.Column, "%s", n.Message)
+		r.problem(knack.Code(n.Kind), sev, n.Line, n.Column, "%s", n.Message)
 	}
 	for _, e := range entries {
 		raw, err := frontmatter.JSON(e.Value)

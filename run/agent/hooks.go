@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -229,9 +231,7 @@ func (h *runHooks) replace(call string, res tool.Result, err error, output json.
 	h.originals[call] = original
 	h.mu.Unlock()
 	res.Parts, res.Details, res.Structured, res.People = nil, output, nil, ""
-	if text := outputText(output); text != "" {
-		res.Parts = []llm.Part{llm.Text(text)}
-	}
+	res.Parts = outputParts(output)
 	res.IsError = original.IsError
 	return res
 }
@@ -245,16 +245,12 @@ func (h *runHooks) original(call string) (tool.Result, bool) {
 	return res, ok
 }
 
-// outputText returns the text of an output that a hook wrote: a string, text blocks, an object with one of the members
-// that results have for their text, or else the JSON itself.
-func outputText(output json.RawMessage) string {
+// outputParts returns what the model gets of an output that a hook wrote: a string, a list of blocks with texts and
+// images, an object with one of the members that results have for their content, or else the JSON itself.
+func outputParts(output json.RawMessage) []llm.Part {
 	var text string
 	if json.Unmarshal(output, &text) == nil {
-		return text
-	}
-	type block struct {
-		Type string  `json:"type"`
-		Text *string `json:"text"`
+		return said(text)
 	}
 	var object struct {
 		Text    *string         `json:"text"`
@@ -262,28 +258,69 @@ func outputText(output json.RawMessage) string {
 		Stdout  *string         `json:"stdout"`
 		Stderr  string          `json:"stderr"`
 	}
-	var blocks []block
+	var blocks []outputBlock
 	if json.Unmarshal(output, &blocks) != nil && json.Unmarshal(output, &object) == nil {
 		switch {
 		case object.Text != nil:
-			return *object.Text
+			return said(*object.Text)
 		case object.Stdout != nil:
-			return strings.Trim(*object.Stdout+"\n"+object.Stderr, "\n")
+			return said(strings.Trim(*object.Stdout+"\n"+object.Stderr, "\n"))
 		case object.Content != nil:
-			return outputText(object.Content)
+			return outputParts(object.Content)
 		}
 	}
-	var all []string
+	var parts []llm.Part
+	var texts []string
+	flush := func() {
+		parts = append(parts, said(strings.Join(texts, "\n"))...)
+		texts = nil
+	}
 	for _, b := range blocks {
-		if b.Text == nil {
-			return string(output)
+		switch {
+		case b.Text != nil:
+			texts = append(texts, *b.Text)
+		case b.media() != nil:
+			flush()
+			parts = append(parts, llm.Part{Media: b.media()})
+		default:
+			return said(string(output))
 		}
-		all = append(all, *b.Text)
 	}
-	if len(all) == 0 {
-		return string(output)
+	if len(blocks) == 0 {
+		return said(string(output))
 	}
-	return strings.Join(all, "\n")
+	flush()
+	return parts
+}
+
+// said is a text as parts of a message, which has none of an empty one.
+func said(text string) []llm.Part {
+	if text == "" {
+		return nil
+	}
+	return []llm.Part{llm.Text(text)}
+}
+
+// An outputBlock is a part of an output that a hook wrote, as the Messages API or MCP has it.
+type outputBlock struct {
+	Type   string  `json:"type"`
+	Text   *string `json:"text"`
+	Data   *string `json:"data"` // base64, of MCP
+	MIME   string  `json:"mimeType"`
+	Source struct {
+		MIME string  `json:"media_type"`
+		Data *string `json:"data"`
+	} `json:"source"`
+}
+
+// media returns the image or document of a block, or nil. What is no base64 is cut, and its line says that it is broken.
+func (b outputBlock) media() *llm.Media {
+	text := cmp.Or(b.Data, b.Source.Data)
+	if text == nil || b.Type != "image" && b.Type != "document" {
+		return nil
+	}
+	data, _ := base64.StdEncoding.DecodeString(*text)
+	return &llm.Media{MIME: cmp.Or(b.MIME, b.Source.MIME), Data: data}
 }
 
 // response returns a result of a tool in the form that hooks receive: its structured form, or else its text. Those of

@@ -209,6 +209,9 @@ func (r *run) goesOn(ctx context.Context, answer *llm.Response) (bool, error) {
 func (r *run) unfinished(_ context.Context, answer *llm.Response) (bool, error) {
 	model, people := r.continued.next(answer, &r.end)
 	if model == "" {
+		if name := writtenCall(answer, r.tools(r.log.State())); name != "" {
+			return false, r.noteWritten(name)
+		}
 		return false, nil
 	}
 	return true, r.note(model, people)

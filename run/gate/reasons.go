@@ -101,10 +101,7 @@ func (r *Request) Short(path string) string {
 	if rel, ok := subpath.Rel(r.Dir, path); ok {
 		return rel
 	}
-	if rel, ok := subpath.Rel(r.home, path); ok && r.home != "" {
-		return "~/" + filepath.ToSlash(rel)
-	}
-	return path
+	return subpath.Short(path, r.home)
 }
 
 // ShownRules returns Rules as people read them: a path below the user's home begins with ~, which means the same in a

@@ -18,7 +18,7 @@ func sse(address string, base http.RoundTripper) (sdk.Transport, error) {
 	}
 	return &sdk.SSEClientTransport{
 		Endpoint:     address,
-		HTTPClient:   &http.Client{Transport: &streamed{base: base, origin: u}, CheckRedirect: sameOrigin},
+		HTTPClient:   &http.Client{Transport: mending{&streamed{base: base, origin: u}}, CheckRedirect: sameOrigin},
 		MaxEventSize: 2 * maxMessage,
 	}, nil
 }

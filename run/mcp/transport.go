@@ -87,7 +87,7 @@ func (f frames) Read(ctx context.Context) (jsonrpc.Message, error) {
 	if len(data) > maxMessage {
 		return nil, fmt.Errorf("a message of %d bytes: at most %d are read", len(data), maxMessage)
 	}
-	return jsonrpc.DecodeMessage(data)
+	return jsonrpc.DecodeMessage(mendMessage(data))
 }
 
 func (f frames) Write(ctx context.Context, m jsonrpc.Message) error {
@@ -144,7 +144,7 @@ func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 	}()
 	m := &meter{ReadCloser: out, fault: f, limit: maxUnasked}
 	p.text = &textFilter{ReadCloser: m}
-	return p, &sdk.IOTransport{Reader: p.text, Writer: &quietWriter{w: in, wrote: m.reset},
+	return p, &sdk.IOTransport{Reader: mendedValues(p.text), Writer: &quietWriter{w: in, wrote: m.reset},
 		MaxLineLength: 2 * maxMessage}, nil
 }
 
@@ -469,7 +469,7 @@ func (c *Client) http(ctx context.Context, s Server, f *fault) (sdk.Transport, e
 	}
 	t := &sdk.StreamableClientTransport{
 		Endpoint:     s.URL,
-		HTTPClient:   &http.Client{Transport: &bounded{c.transport(s), headers, f}, CheckRedirect: sameOrigin},
+		HTTPClient:   &http.Client{Transport: mending{&bounded{c.transport(s), headers, f}}, CheckRedirect: sameOrigin},
 		MaxEventSize: 2 * maxMessage,
 	}
 	if h := c.oauth(headers, s, f); h != nil {

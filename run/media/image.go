@@ -133,7 +133,8 @@ func image(mime string, data []byte) (out Fitted, err error) {
 		return out, fmt.Errorf("it cannot be decoded: %w", err)
 	}
 	moves := animated(mime, data)
-	if max(config.Width, config.Height) <= maxSide && fitsLimit(data) && mime != "image/bmp" && !moves {
+	printed := config.ColorModel == color.CMYKModel // vendors show its colours inverted, or refuse it
+	if max(config.Width, config.Height) <= maxSide && fitsLimit(data) && mime != "image/bmp" && !moves && !printed {
 		out.Media = &llm.Media{MIME: mime, Data: data}
 		return out, nil
 	}
@@ -165,7 +166,7 @@ func (f *Fitted) reduce(whole img.Image, mime string) error {
 			if small != whole {
 				f.Notes = append(f.Notes, fmt.Sprintf("[Original %dx%d, shown at %dx%d. Multiply coordinates by %.2f to map to the "+
 					"original.]",
-					f.Width, f.Height, w, h, float64(f.Width)/float64(w)))
+					f.Width, f.Height, w, h, float64(max(f.Width, f.Height))/float64(max(w, h))))
 			}
 			f.Media = &llm.Media{MIME: as, Data: out}
 			return nil

@@ -242,18 +242,12 @@ func load(dir, name string, files []string, check func(string, []byte) error) (*
 
 // approved checks all files of the project's directory: programs read each other.
 func (p *Program) approved() error {
-	names, err := layout.Files(os.DirFS(p.folder), ".", row())
-	for _, name := range names {
-		path := filepath.Join(p.folder, filepath.FromSlash(name))
-		data, err := regular.Read(path, maxProgram)
+	return layout.EachFile(p.folder, maxProgram, func(path string, data []byte, err error) error {
 		if err == nil {
 			err = p.check(path, data)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return err
+		return err
+	})
 }
 
 // maxEnv is how much input KNACK_TOOL_INPUT has, in bytes: systems limit the environment of a program.

@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/secrets"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -70,9 +71,7 @@ func (r *Reads) secretFiles(paths []string) (found []string) {
 		place.Dir = at.Worktree
 	}
 	for _, path := range paths {
-		if rest, ok := strings.CutPrefix(path, "~/"); ok {
-			path = filepath.Join(place.Home, rest)
-		}
+		path = subpath.Expand(path, place.Home)
 		if config := filepath.Join(path, ".git", "config"); filepath.IsAbs(path) && secret(config) {
 			found = append(found, config) // of a repository that a command reads, such as git -C PATH remote -v
 		}

@@ -18,6 +18,8 @@ type Foreign struct {
 	Env    []ForeignVariable
 	Unused []Unused
 	PiHome string // the directory of the user's settings file of Pi; "": there is none
+	// Skills and Prompts are files and directories that the user's settings of Pi name, absolute.
+	Skills, Prompts []string
 }
 
 // A ForeignModel is the model that a file of another program names.
@@ -60,7 +62,9 @@ func (l *loader) adopt(from *layer) {
 			}
 		case from.pi:
 			l.result.Foreign.PiHome = filepath.Dir(from.path)
-			key, val, used = from.ofPi(m)
+			if key, val, used = from.ofPi(m); m.key == "skills" || m.key == "prompts" {
+				used = l.piPaths(from, m)
+			}
 		default:
 			key = m.key
 			if key == "allowedMarketplaces" {
@@ -172,6 +176,27 @@ func (l *loader) openPaths(from *layer, m member) {
 			l.opens = append(l.opens, opens{from.origin, path})
 		}
 	}
+}
+
+// piPaths keeps the files and directories that the user's settings of Pi name. It returns false if some are patterns,
+// which do not count.
+func (l *loader) piPaths(from *layer, m member) bool {
+	to := map[string]*[]string{"skills": &l.result.Foreign.Skills, "prompts": &l.result.Foreign.Prompts}[m.key]
+	all := m.val.kind == 'l'
+	for _, it := range m.val.items {
+		if it.kind != 's' || it.text == "" || strings.ContainsAny(it.text[:1], "!+-") || strings.ContainsAny(it.text, "*?") {
+			all = false
+			continue
+		}
+		at := filepath.FromSlash(it.text)
+		if rest, ok := strings.CutPrefix(it.text, "~/"); ok {
+			at = filepath.Join(filepath.Dir(filepath.Dir(from.base)), filepath.FromSlash(rest)) // the home directory
+		} else if !filepath.IsAbs(at) {
+			at = filepath.Join(from.base, at)
+		}
+		*to = append(*to, at)
+	}
+	return all
 }
 
 // ofPi returns the setting that a setting of Pi means here, and whether it has an effect.

@@ -35,6 +35,8 @@ func exampleOf(program, name string) string {
 		return `{}`
 	case "strictKnownMarketplaces", "allowedMarketplaces":
 		return `[]`
+	case "skills", "prompts":
+		return `["x"]`
 	case "env":
 		return `{"A": "1"}`
 	case "requiredMaximumVersion":

@@ -186,16 +186,14 @@ func (l *loader) denyPaths(h held, tool string) {
 
 // absolute returns the path of a sandbox setting; "" if it is below a home directory that is not known.
 func (l *loader) absolute(h held, text string) string {
-	rest, home := strings.CutPrefix(text, "~")
+	path := subpath.Expand(text, l.Home)
 	switch {
-	case home && (rest == "" || rest[0] == '/') && l.Home != "":
-		return filepath.Join(l.Home, rest)
-	case home:
+	case strings.HasPrefix(path, "~"):
 		return ""
-	case filepath.IsAbs(text):
-		return filepath.Clean(text)
+	case filepath.IsAbs(path):
+		return filepath.Clean(path)
 	}
-	return filepath.Join(h.base, text)
+	return filepath.Join(h.base, path)
 }
 
 // opensBelow reports whether something below a directory stays open in the sandbox: the working directory, or what the

@@ -19,6 +19,10 @@ import (
 type Found struct {
 	Dir  string         // absolute
 	From *plugin.Source // of its marketplace; nil: not known, or a directory
+	// Of a package of Pi: what the user's settings take of it, nil for everything, and the source that adds it here if
+	// Dir is "", because Pi does not have it where it keeps packages.
+	Entry json.RawMessage
+	Add   string
 }
 
 // FindClaude returns the plugins that Claude Code has installed, by NAME@MARKETPLACE. dir is its directory, ~/.claude.
@@ -91,7 +95,7 @@ func (s *Store) StageInPlace(ctx context.Context, f Found, name string, keys []S
 	if err != nil {
 		return nil, err
 	}
-	st.Item = Item{Source: plugin.Source{Kind: plugin.Path, Path: f.Dir}, Place: f.Dir, From: f.From, Tree: files.Tree(),
+	st.Item = Item{Source: plugin.Source{Kind: plugin.Path, Path: f.Dir}, Place: f.Dir, From: f.From, Entry: f.Entry, Tree: files.Tree(),
 		Files: files, Time: now(), By: who()}
 	root, err := regular.Root(f.Dir)
 	if err != nil {
@@ -99,7 +103,7 @@ func (s *Store) StageInPlace(ctx context.Context, f Found, name string, keys []S
 	}
 	defer root.Close()
 	r := st.NewReader(root, f.Dir)
-	st.Plugin = plugin.Read(r, plugin.Options{Name: name})
+	st.Plugin = plugin.Read(r, plugin.Options{Name: name, Entry: f.Entry})
 	if d := r.Drift(); !d.IsZero() {
 		return nil, fmt.Errorf("it changes while it is read (%s)", d)
 	}

@@ -25,6 +25,7 @@ import (
 type Page struct {
 	Skills   []string        `json:"skills"`
 	Commands []string        `json:"commands"`
+	Prompts  []string        `json:"prompts,omitempty"` // templates
 	Agents   []string        `json:"agents"`
 	Runs     []Run           `json:"runs"`
 	Unused   []string        `json:"unused"`
@@ -46,7 +47,7 @@ type Run struct {
 
 // Describe reads what a plugin whose tree is in dir brings.
 func Describe(ctx context.Context, p *plugin.Plugin, dir string) Page {
-	page := Page{Skills: []string{}, Commands: []string{}, Agents: []string{}, Runs: []Run{}, Unused: p.Unused,
+	page := Page{Skills: []string{}, Commands: []string{}, Agents: []string{}, Runs: []Run{}, Unused: slices.Clone(p.Unused),
 		Problems: p.Problems}
 	list := func(places plugin.Plugin, names *[]string) {
 		cat := knack.Load(ctx, places.Sources(plugin.Location{Dir: dir, Origin: knack.Origin{Kind: knack.Plugin,
@@ -64,8 +65,14 @@ func Describe(ctx context.Context, p *plugin.Plugin, dir string) Page {
 	}
 	list(plugin.Plugin{Name: p.Name, Skills: p.Skills}, &page.Skills)
 	list(plugin.Plugin{Name: p.Name, Commands: p.Commands}, &page.Commands)
+	for _, f := range p.Prompts {
+		page.Prompts = append(page.Prompts, "/"+f.Name)
+	}
 	if root, err := regular.Root(dir); err == nil {
 		defer root.Close()
+		for _, name := range p.Extensions {
+			page.Unused = append(page.Unused, plugin.Extension(plugin.FS(root), name))
+		}
 		for _, f := range p.Agents {
 			data, err := plugin.ReadFile(root, f.Path)
 			if err != nil {
@@ -189,7 +196,7 @@ func (p Page) Write(w io.Writer, st *Staged, id string) {
 	for _, x := range []struct {
 		name string
 		all  []string
-	}{{"skills", p.Skills}, {"commands", p.Commands}, {"agents", p.Agents}} {
+	}{{"skills", p.Skills}, {"commands", p.Commands}, {"prompts", p.Prompts}, {"agents", p.Agents}} {
 		line(x.name, strings.Join(x.all, ", "))
 	}
 	line("tokens", fmt.Sprintf("%d in every request, up to %d when a skill is used", p.Always, p.OnUse))
@@ -206,6 +213,9 @@ func (p Page) Write(w io.Writer, st *Staged, id string) {
 		fmt.Fprintln(w, "\nNot used by this program:")
 		for _, u := range p.Unused {
 			fmt.Fprintf(w, "  %s\n", plain.Line(u))
+		}
+		if len(st.Extensions) > 0 {
+			fmt.Fprintln(w, "  instead: a command as a prompt, a tool with knack tool new, a hook: knack help hooks")
 		}
 	}
 	for _, name := range st.Skipped {

@@ -737,7 +737,7 @@ func (a Allowed) Blocks(source *plugin.Source) bool {
 func (a Allowed) Allow(it *Item) bool { return a == nil || it.From != nil && a.Has(*it.From) }
 
 // reserved are names of marketplaces with a meaning of their own.
-var reserved = []string{"inline", "builtin", "direct"}
+var reserved = []string{"inline", "builtin", "direct", piMarket}
 
 // CheckMarketplaceName returns an error for a name that has a meaning of its own.
 func CheckMarketplaceName(name string) error {

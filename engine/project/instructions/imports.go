@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/fences"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // imports replaces each @path in a context file by the content of the file, and leaves out HTML comments, which are for
@@ -25,16 +27,11 @@ func (l *loader) imports(path, text, bound string, depth int) string {
 		if end := strings.IndexByte(text, '\n'); end >= 0 {
 			line = text[:end+1]
 		}
-		trimmed := strings.TrimSpace(line)
-		mark := fenceMark(trimmed)
-		switch {
-		case fence != "":
-			if strings.HasPrefix(mark, fence) && mark == trimmed {
+		if fence != "" {
+			if fences.Closes(line, fence) {
 				fence = ""
 			}
-		case mark != "":
-			fence = mark
-		default:
+		} else if fence = fences.Opens(strings.TrimSpace(line)); fence == "" { // as far in as the lists around it want
 			text = w.line(text)
 			continue
 		}
@@ -42,14 +39,6 @@ func (l *loader) imports(path, text, bound string, depth int) string {
 		text = text[len(line):]
 	}
 	return string(w.out)
-}
-
-// fenceMark returns the three or more backticks or tildes that a line begins with, or "".
-func fenceMark(line string) string {
-	if !strings.HasPrefix(line, "```") && !strings.HasPrefix(line, "~~~") {
-		return ""
-	}
-	return line[:len(line)-len(strings.TrimLeft(line, line[:1]))]
 }
 
 // An importer writes one context file.
@@ -145,15 +134,12 @@ func (l *loader) imported(from, name, bound string, depth int) (string, finding)
 	if name == "" {
 		return "", isAbsent
 	}
-	path := name
+	path := subpath.Expand(name, l.Home)
 	switch {
-	case strings.HasPrefix(name, "~/"):
-		path = join(l.Home, name[2:])
-	case !filepath.IsAbs(name):
-		path = filepath.Join(filepath.Dir(from), name)
-	}
-	if path == "" {
+	case strings.HasPrefix(path, "~/"): // there is no home directory
 		return "", isAbsent
+	case !filepath.IsAbs(path):
+		path = filepath.Join(filepath.Dir(from), path)
 	}
 	if !strings.ContainsAny(name, "./") {
 		// @README may be a file; @somebody is a person, also where a directory has the name.

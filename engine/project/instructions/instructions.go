@@ -69,6 +69,16 @@ type Options struct {
 
 	// Templates are template files and directories named by the user.
 	Templates []string
+	// Plugins are the template files of plugins, which come last.
+	Plugins []PluginTemplate
+}
+
+// A PluginTemplate is a template file of a plugin.
+type PluginTemplate struct {
+	Path string // absolute
+	Root string // the directory of the plugin: links do not lead out of it
+	// Check approves the bytes; nil: all are.
+	Check func(path string, data []byte) error
 }
 
 // Found is the result of [Load].

@@ -22,7 +22,7 @@ const maxShort = 60 // maximum length of a description taken from the text, in c
 // Templates finds prompt templates: Markdown files that the user invokes by name (/NAME ARGS),
 // each a [knack.SlashCommand] of kind template. If several have the same name, the first one
 // wins, in this order: Options.Templates, the project's (.knack/prompts, .pi/prompts, the
-// nearest directory first), the user's own. A project's template must pass Options.Check when
+// nearest directory first), the user's own, those of plugins. A project's template must pass Options.Check when
 // it is found and again each time it is used, because its text is read anew. A template is
 // only text: it grants and runs nothing.
 func Templates(o Options) ([]knack.SlashCommand, []knack.Problem) {
@@ -30,7 +30,7 @@ func Templates(o Options) ([]knack.SlashCommand, []knack.Problem) {
 	var found []knack.SlashCommand
 	for _, path := range o.Templates {
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
-			found = append(found, l.template(path, false)...)
+			found = append(found, l.template(path, approvedOf(false))...)
 		} else {
 			found = append(found, l.templates(path, false)...)
 		}
@@ -42,6 +42,9 @@ func Templates(o Options) ([]knack.SlashCommand, []knack.Problem) {
 	}
 	found = append(found, l.templates(join(o.ConfigHome, "prompts"), false)...)
 	found = append(found, l.templates(join(o.Home, ".pi/agent/prompts"), false)...)
+	for _, x := range o.Plugins {
+		found = append(found, l.template(x.Path, x.approved)...)
+	}
 
 	var won []knack.SlashCommand
 	for _, c := range found {
@@ -64,20 +67,35 @@ func (l *loader) templates(dir string, project bool) []knack.SlashCommand {
 	}
 	var all []knack.SlashCommand
 	for _, path := range l.files(dir, layout.Rows(layout.Template)[0], l.bound(project)) {
-		all = append(all, l.template(path, project)...)
+		all = append(all, l.template(path, approvedOf(project))...)
 	}
 	return all
 }
 
+// An approval reads a file with a loader, and approves exactly the bytes that it returns.
+type approval func(l *loader, path string) ([]byte, error)
+
+func approvedOf(project bool) approval {
+	return func(l *loader, path string) ([]byte, error) { return l.approved(path, project) }
+}
+
+func (x PluginTemplate) approved(l *loader, path string) ([]byte, error) {
+	data, err := l.read(path, x.Root)
+	if err == nil && x.Check != nil {
+		err = x.Check(path, data)
+	}
+	return data, err
+}
+
 // template reads a template. It returns nothing if the template cannot be used.
-func (l *loader) template(path string, project bool) []knack.SlashCommand {
+func (l *loader) template(path string, approved approval) []knack.SlashCommand {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name,
 		func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == '/' }) {
 		l.problem(knack.CodeNameInvalid, path, "left out: /%q cannot be typed", name)
 		return nil
 	}
-	t, err := l.readTemplate(path, project)
+	t, err := l.readTemplate(path, approved)
 	if err != nil {
 		l.refused(knack.CodeUnreadable, path, err)
 		return nil
@@ -90,7 +108,7 @@ func (l *loader) template(path string, project bool) []knack.SlashCommand {
 	return []knack.SlashCommand{{
 		Name: name, Kind: knack.CommandTemplate, Source: path, Description: t.short, Hint: t.hint,
 		Expand: func(_ context.Context, args string) (string, []string, error) {
-			t, err := again.readTemplate(path, project)
+			t, err := again.readTemplate(path, approved)
 			if err != nil {
 				return "", nil, fmt.Errorf("the template /%s: %w", name, err)
 			}
@@ -107,8 +125,8 @@ func (l *loader) template(path string, project bool) []knack.SlashCommand {
 }
 
 // readTemplate parses exactly the bytes that Check approves.
-func (l *loader) readTemplate(path string, project bool) (template, error) {
-	data, err := l.approved(path, project)
+func (l *loader) readTemplate(path string, approved approval) (template, error) {
+	data, err := approved(l, path)
 	if err != nil {
 		return template{}, err
 	}
@@ -135,14 +153,7 @@ func parseTemplate(data []byte) template {
 	}
 	entries, notes := frontmatter.Parse(file.Head, file.Line)
 	for _, n := range notes {
-		code := knack.CodeYAMLInvalid
-		switch n.Kind {
-		case frontmatter.Repaired:
-			code = knack.CodeYAMLRepaired
-		case frontmatter.Lost:
-			code = knack.CodeTextLost
-		}
-		warn(code, n.Line, n.Column, n.Hint, n.Message)
+		warn(knack.Code(n.Kind), n.Line, n.Column, n.Hint, n.Message)
 	}
 	for _, e := range entries {
 		to := map[string]*string{"description": &t.short, "argument-hint": &t.hint}[e.Key]

@@ -74,8 +74,8 @@ func notes(all []Problem) string {
 	for _, n := range all {
 		// Without the reason in the YAML library's words.
 		message := reason.ReplaceAllString(n.Message, "")
-		fmt.Fprintf(&b, "\n%s %d:%d %s", [...]string{"repaired", "invalid", "duplicate", "limit"}[n.Kind], n.Line, n.Column,
-			message)
+		fmt.Fprintf(&b, "\n%s %d:%d %s", map[ProblemKind]string{Repaired: "repaired", Invalid: "invalid",
+			Duplicate: "duplicate", Limit: "limit"}[n.Kind], n.Line, n.Column, message)
 	}
 	return b.String()
 }

@@ -25,16 +25,19 @@ type Pair struct {
 	Source string // the value's source if it is a flow list or mapping on one line: [a] | [b]
 }
 
-// A ProblemKind is the kind of a Problem.
-type ProblemKind uint8
+// A ProblemKind is the kind of a Problem: the knack.Code that reports it.
+type ProblemKind string
 
 const (
-	Repaired  ProblemKind = iota // read differently from what is written
-	Invalid                      // not read
-	Duplicate                    // a key replaced by a later one with the same name
-	Limit                        // nested too deeply, or too many aliases
-	Lost                         // valid, but a part of the text is not in the value
+	Repaired  ProblemKind = "yaml-repaired" // read differently from what is written
+	Invalid   ProblemKind = "yaml-invalid"  // not read
+	Duplicate ProblemKind = "duplicate-key" // a key replaced by a later one with the same name
+	Limit     ProblemKind = "limit-reached" // nested too deeply, or too many aliases
+	Lost      ProblemKind = "text-lost"     // valid, but a part of the text is not in the value
 )
+
+// Unread reports whether something was not read.
+func (k ProblemKind) Unread() bool { return k == Invalid || k == Limit }
 
 // A Problem tells the author what is wrong with the file.
 type Problem struct {

@@ -9,11 +9,13 @@ package layout
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -198,4 +200,22 @@ func Files(fsys fs.FS, dir string, row Row) ([]string, error) {
 	err := walk("", 1)
 	slices.Sort(found)
 	return found, err
+}
+
+// EachFile calls visit with each file below a folder whose files are approved together, as Files lists them. max is the
+// size in bytes up to which a file is read. err is why it cannot be read; data is nil then. The error is the first of
+// visit, or that the folder cannot be listed; one that does not exist has no files.
+func EachFile(dir string, max int64, visit func(path string, data []byte, err error) error) error {
+	names, err := Files(os.DirFS(dir), ".", Row{Depth: Depth})
+	for _, name := range names {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		data, err := regular.Read(path, max)
+		if err != nil {
+			data = nil
+		}
+		if err := visit(path, data, err); err != nil {
+			return err
+		}
+	}
+	return err
 }

@@ -1,4 +1,4 @@
-// Package subpath decides whether one path is inside another. It only compares names and
+// Package subpath decides whether one path is inside another, such as the home directory. It only compares names and
 // accesses no files: if links matter, resolve them first with filepath.EvalSymlinks or use
 // os.Root.
 package subpath
@@ -47,6 +47,27 @@ func Rel(dir, path string) (string, bool) {
 		return "", false
 	}
 	return rel, true
+}
+
+// Expand returns path with a leading ~ for the home directory replaced by home, as in ~ and ~/x. It is unchanged if home
+// is "", and so is ~user.
+func Expand(path, home string) string {
+	if rest, ok := strings.CutPrefix(path, "~"); ok && home != "" && (rest == "" || os.IsPathSeparator(rest[0])) {
+		return filepath.Join(home, rest)
+	}
+	return path
+}
+
+// Short is the opposite of Expand: it writes home as ~ and a path below it with ~/ and slashes; others stay as they are.
+func Short(path, home string) string {
+	rest, ok := Rel(home, path)
+	switch {
+	case !ok:
+		return path
+	case rest == ".":
+		return "~"
+	}
+	return "~/" + filepath.ToSlash(rest)
 }
 
 // elsewhere reports whether the names alone show that path is not inside dir.

@@ -85,3 +85,24 @@ func BenchmarkContains(b *testing.B) {
 		Contains("/home/user/project", "/home/user/project/internal/leaf/subpath/subpath.go")
 	}
 }
+
+// TestHome: ~ is the home directory, alone and before a separator only.
+func TestHome(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	for path, want := range map[string]string{"~": home, "~/x": filepath.Join(home, "x"), "~user/x": "~user/x", "x/~": "x/~",
+		"": ""} {
+		got := Expand(path, home)
+		if got != want {
+			t.Errorf("%q is %q, want %q", path, got, want)
+		}
+		if got != path && Short(got, home) != path {
+			t.Errorf("%q is written %q, want %q", got, Short(got, home), path)
+		}
+		if got := Expand(path, ""); got != path {
+			t.Errorf("%q without a home directory is %q", path, got)
+		}
+	}
+	if got := Short(home+"2", home); got != home+"2" {
+		t.Errorf("a sibling is written %q", got)
+	}
+}

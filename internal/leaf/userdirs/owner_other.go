@@ -9,3 +9,6 @@ func OwnedByUser(string) bool { return true }
 // CheckOwned returns nil: on this system files have no modes, so the files in the user's directories count as the
 // user's.
 func CheckOwned(string) error { return nil }
+
+// CheckClosed is CheckOwned for a file that may belong to the system.
+func CheckClosed(string) error { return nil }

@@ -31,6 +31,18 @@ func CheckOwned(file string) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() {
 		return fmt.Errorf("%s belongs to somebody else", file)
 	}
+	return CheckClosed(file)
+}
+
+// CheckClosed is CheckOwned for a file that may belong to the system.
+func CheckClosed(file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	if !ours(info) {
+		return fmt.Errorf("%s belongs to somebody else", file)
+	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("others can write to %s", file)
 	}

@@ -159,7 +159,8 @@ func TestRoutes(t *testing.T) {
 
 	// Until there is an answer, nothing is sent, and the key that stands beside the address is not used either.
 	write(`"ANTHROPIC_BASE_URL": "` + first.URL + `"` + key)
-	if out := d.output(t, "-p", "hello"); !strings.Contains(out, "no model") {
+	if out := d.output(t, "-p", "hello"); !strings.Contains(out, "says where requests go") ||
+		!strings.Contains(out, "export ANTHROPIC_BASE_URL="+first.URL) {
 		t.Errorf("before an answer: %s", out)
 	}
 	k := d.open(t)
@@ -176,7 +177,7 @@ func TestRoutes(t *testing.T) {
 
 	// Another value is another question; a no is kept.
 	write(`"ANTHROPIC_BASE_URL": "` + second.URL + `"` + key)
-	if out := d.output(t, "-p", "hello"); !strings.Contains(out, "no model") {
+	if out := d.output(t, "-p", "hello"); !strings.Contains(out, "says where requests go") {
 		t.Errorf("after the address changed: %s", out)
 	}
 	k = d.open(t)

@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/sources"
 )
@@ -194,14 +195,7 @@ func defines(file, name string) bool {
 	return ok
 }
 
-func short(path string) string {
-	if home := engine.Env(nil).Home(); home != "" {
-		if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok {
-			return "~/" + filepath.ToSlash(rest)
-		}
-	}
-	return path
-}
+func short(path string) string { return subpath.Short(path, engine.Env(nil).Home()) }
 
 func mcpRemoveCommand() *cobra.Command {
 	var project bool

@@ -49,15 +49,16 @@ everybody who installs it there gets the same files, or an error.`,
 func pluginImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import [NAME@MARKETPLACE]…",
-		Short: "Use plugins that Claude Code has installed, after showing what they bring",
-		Long: `Use plugins that Claude Code has installed, after showing what they bring: all, or those
-that are named. They are used where they are and never written to. When Claude Code
-updates one, the version that you approved is used until it is removed; knack plugin
-update shows what is different in the new one.`,
+		Short: "Use plugins of Claude Code and packages of Pi that are installed, after showing what they bring",
+		Long: `Use plugins that Claude Code has installed and packages of Pi (NAME@pi), after showing
+what they bring: all, or those that are named. They are used where they are and never
+written to. When Claude Code updates one, the version that you approved is used until it
+is removed; when Pi updates one, it is used again once you have accepted it. knack plugin
+update shows what is different.`,
 		Example: "  knack plugin import",
 	}
 	return withInstaller(c, func(x *userInstaller, args []string) error {
-		found, err := install.FindClaude(x.Claude)
+		found, err := install.FindOthers(x.Claude, x.Pi)
 		if err != nil {
 			return err
 		}
@@ -66,15 +67,18 @@ update shows what is different in the new one.`,
 			args = slices.Sorted(maps.Keys(found))
 		}
 		if len(args) == 0 {
-			fmt.Fprintln(x.c.ErrOrStderr(), "Claude Code has installed no plugins")
+			fmt.Fprintln(x.c.ErrOrStderr(), "neither Claude Code nor Pi has installed plugins")
 		}
 		return each(args, func(id string) error {
 			f, ok := found[id]
 			if !ok {
-				return errors.New("not installed by Claude Code")
+				return errors.New("not installed by Claude Code or Pi")
 			}
 			if all && x.lock.Plugins[id] != nil {
 				return nil // it is imported already, or installed
+			}
+			if f.Dir == "" {
+				return fmt.Errorf("it is not where Pi keeps packages: knack plugin add %s", plain.Line(f.Add))
 			}
 			done, err := x.Import(x.c.Context(), id, f)
 			if err != nil || !done {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -96,13 +97,25 @@ func (k *knownWarnings) newOnes(problems []knack.Problem) (left []knack.Problem)
 	return left
 }
 
-// aFew returns the problems with at most two lines of warnings, counting the one that close writes. Those about no
-// single file come first. It counts the others, or leaves them to the next run if there is no room for their count.
+// aFew returns the problems with at most two lines of warnings, counting the one that close writes. Addresses without
+// effect come first, then those about no single file. It counts the others, or leaves them to the next run if there is no room for their count.
 func (k *knownWarnings) aFew(problems []knack.Problem) (left []knack.Problem) {
 	warns := func(p knack.Problem) bool { return p.Severity == knack.Warn }
+	address := func(p knack.Problem) bool { return p.Code == knack.CodeAddressIgnored }
+	problems = slices.Clone(problems)
+	slices.SortStableFunc(problems, func(a, b knack.Problem) int {
+		switch {
+		case address(a) == address(b):
+			return 0
+		case address(a):
+			return -1
+		}
+		return 1
+	})
+	first := func(p knack.Problem) bool { return p.Path == "" || address(p) }
 	general, n := 0, 0
 	for _, p := range problems {
-		if warns(p) && p.Path == "" {
+		if warns(p) && first(p) {
 			general++
 		} else if warns(p) {
 			n++
@@ -118,7 +131,7 @@ func (k *knownWarnings) aFew(problems []knack.Problem) (left []knack.Problem) {
 	for _, p := range problems {
 		if warns(p) {
 			room := &rooms
-			if p.Path == "" {
+			if first(p) {
 				room = &forGeneral
 			}
 			if *room <= 0 {

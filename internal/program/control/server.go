@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -550,7 +551,7 @@ func (s *server) await(ctx context.Context, session *engine.Session, first bool)
 
 // record adds a host's message that needs no answer to the log.
 func record(log *session.Log, in agent.Input) error {
-	parts := in.Parts
+	parts := media.Parts(in.Parts)
 	if in.Text != "" {
 		parts = append([]llm.Part{llm.Text(in.Text)}, parts...)
 	}

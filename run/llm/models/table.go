@@ -3,8 +3,9 @@ package models
 import "github.com/knack-agent/knack/run/llm"
 
 // builtIn returns the program's own table. Windows, limits and prices are those of the npm package
-// @earendil-works/pi-ai 1.6.0. It is code, because decoding a file takes longer than the rest of what a start needs to
-// know about models.
+// @earendil-works/pi-ai 1.6.0, except that an answer has at most 131,072 tokens, and that the windows of OpenAI's models
+// are the whole ones: there they end where the price rises, which Long has. It is code, because decoding a file takes
+// longer than the rest of what a start needs to know about models.
 func builtIn() Table {
 	return Table{
 		AsOf: "2026-11-28",
@@ -241,11 +242,11 @@ func builtIn() Table {
 				Read: 0.05, Write: 1,
 			},
 			"google/gemini-4-carbon": {
-				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
+				Window: 1_048_576, MaxOutput: 32_768, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
 				Read: 0.05, Write: 1,
 			},
 			"google/gemini-4-argon": {
-				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
+				Window: 1_048_576, MaxOutput: 32_768, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
 				Read: 0.05, Write: 1,
 			},
 			"google/gemini-4-hydrogen": {

@@ -29,10 +29,10 @@ func (r *readCall) image(mime string) (tool.Result, error) {
 	}
 	f, err := media.Fit(&llm.Media{MIME: mime, Name: r.name(), Data: data})
 	r.details.Width, r.details.Height = f.Width, f.Height
-	if f.Width == 0 {
-		return tool.Result{}, fmt.Errorf("%s looks like %s but %w", r.details.Path, mime, err)
-	}
 	text := fmt.Sprintf("Read %s: %s, %dx%d, %s", r.name(), mime, f.Width, f.Height, plain.Size(r.size))
+	if f.Width == 0 {
+		text = fmt.Sprintf("Read %s: %s, %s", r.name(), mime, plain.Size(r.size))
+	}
 	switch {
 	case !r.model.Vision:
 		return tool.Text(text + "\n[The current model does not see images: the image is omitted.]"), nil

@@ -121,7 +121,7 @@ func TestReadImages(t *testing.T) {
 	b.want(t, "read", `{"path":"text.png"}`, "just text\n")
 	b.want(t, "read", `{"path":"BMnot"}`, "BM is how this text begins, but it is none\n")
 	if got, _ := b.call(t, "read", `{"path":"broken"}`); !strings.Contains(got,
-		"/broken looks like image/png but it cannot be decoded") {
+		"Read broken: image/png, 12B\n[The image is omitted: it cannot be decoded: ") {
 		t.Errorf("broken: %q", got)
 	}
 	blind := newFixture(t, FileOptions{Model: func() llm.Info { return llm.Info{} }}, "p="+pngOf(t, small))

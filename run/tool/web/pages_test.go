@@ -12,8 +12,8 @@ import (
 
 var expected = regexp.MustCompile(`<!-- (want|not): (.*?) -->`)
 
-// TestPages: of twenty pages of real shapes, the text is there and the rest is not. bench/pages compares the same pages
-// with other libraries.
+// TestPages: of twenty pages of real shapes, the text is there and the rest is not. bench/web.md compares the same
+// pages with other libraries.
 func TestPages(t *testing.T) {
 	files, err := filepath.Glob("testdata/pages/*.html")
 	if err != nil || len(files) != 20 {
