@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,7 +21,6 @@ import (
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/sources"
@@ -187,7 +187,11 @@ func defines(file, name string) bool {
 	var doc struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`
 	}
-	data, err := regular.Read(file, 16<<20)
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() { // a pipe would wait; config.Set reports it
+		return false
+	}
+	data, err := os.ReadFile(file)
 	if err == nil {
 		json.Unmarshal(data, &doc) // config.Set reports a broken file
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/knack-agent/knack/engine/transcript/claude"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/sources"
@@ -51,7 +50,7 @@ func (f *runFlags) mirrored(o *engine.SessionOptions) error {
 	if err != nil {
 		return err
 	}
-	file, err := regular.Open(claude.File(claudeDir(), realPath(dir), o.Resume))
+	file, err := os.Open(claude.File(claudeDir(), realPath(dir), o.Resume))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it is ours
 	}
