@@ -192,6 +192,7 @@ func catalog(read []sourceReading) *Catalog {
 			}
 		}
 	}
+	c.ownLinks()
 	// Bundled skills come first in a listing.
 	slices.SortStableFunc(c.skills, func(a, b *Skill) int {
 		switch {
@@ -329,6 +330,36 @@ func ownNames(read []sourceReading) map[string]*Skill {
 		}
 	})
 	return own
+}
+
+// ownLinks records a link that leads out of a project to skills that are used from another source, such as the user's own,
+// as what it is: another way to the same files.
+func (c *Catalog) ownLinks() {
+	for i, p := range c.problems {
+		if p.Code != CodeSymlinkOutside {
+			continue
+		}
+		real, err := filepath.EvalSymlinks(p.Path)
+		if err != nil {
+			continue
+		}
+		var used []*Skill
+		for _, s := range c.skills {
+			if s.ID != "" && s.Origin.Trust == Trusted && subpath.Contains(real, s.ID) &&
+				!subpath.Contains(p.Path, s.Path) {
+				used = append(used, s)
+			}
+		}
+		if all, err := FindSkills(real); len(used) == 0 || err == nil && len(all) > len(used) {
+			continue // it leads to more than that
+		}
+		what := used[0].Path
+		if len(used) > 1 {
+			what = fmt.Sprintf("%s and %d more", what, len(used)-1)
+		}
+		c.problems[i] = Problem{Code: CodeDuplicateFile, Severity: Info, Path: p.Path,
+			Message: "the same file as " + what + ", which is used"}
+	}
 }
 
 // duplicate records a skill whose file is that of first, which is used.

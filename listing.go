@@ -246,7 +246,9 @@ func newItem(s *Skill, v View) item {
 		e.hint = s.hint()
 		switch s.Origin.Kind {
 		case Plugin, MCP:
-			e.suffix = fmt.Sprintf(" (%s:%s)", s.Origin.Kind, plain.Fold(s.Origin.Label))
+			if label := plain.Fold(s.Origin.Label); label != "" { // an installed skill is part of no plugin
+				e.suffix = fmt.Sprintf(" (%s:%s)", s.Origin.Kind, label)
+			}
 		}
 	}
 	e.runes = utf8.RuneCountInString(e.text)

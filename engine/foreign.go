@@ -218,8 +218,38 @@ func notImported(keys []string, dir string, env Env) []string {
 	return slices.Delete(keys, i, i+1)
 }
 
-// Unused returns the settings of other programs that have no effect here.
-func (f *Foreign) Unused() []UnusedSettings { return slices.Clone(f.unused) }
+// Unused returns the settings of other programs that have no effect here, and the files of those of which nothing is
+// read.
+func (f *Foreign) Unused() []UnusedSettings {
+	o := f.project.texts // what is searched in this run
+	return slices.Concat(f.unused, otherFiles(o.Home, o.Root))
+}
+
+// otherFiles names the files of other programs in a home and a project; "": not searched.
+func otherFiles(home, root string) (all []UnusedSettings) {
+	look := func(base, rel string, d config.OtherDir) {
+		if base == "" || rel == "" {
+			return
+		}
+		dir := filepath.Join(base, filepath.FromSlash(rel))
+		u := UnusedSettings{Path: dir}
+		for _, name := range d.Files() {
+			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+				u.Keys = append(u.Keys, name)
+			}
+		}
+		if len(u.Keys) > 0 {
+			all = append(all, u)
+		}
+	}
+	for _, d := range config.OtherDirs() {
+		look(home, d.Home, d)
+		if root != home {
+			look(root, d.Project, d)
+		}
+	}
+	return all
+}
 
 // Routes returns what would change where requests are sent, and was not answered yet.
 func (f *Foreign) Routes() []Route { return slices.DeleteFunc(slices.Clone(f.routes), isUnusable) }

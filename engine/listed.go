@@ -84,6 +84,18 @@ func (m *Models) ask(ctx context.Context, table models.Table, p models.Provider)
 	return names, nil
 }
 
+// Window returns how many tokens a model reads and writes at most, by its ID; 0: unknown. It asks nobody.
+func (m *Models) Window(id string) (window, maxOutput int) {
+	provider, name, _ := strings.Cut(id, "/")
+	table := models.Known(m.Tables...)
+	p, ok := table.Provider(provider)
+	if !ok {
+		return 0, 0
+	}
+	x, _ := table.Model(p, name)
+	return x.Window, x.MaxOutput
+}
+
 func listed(table models.Table, p models.Provider, name string) ListedModel {
 	x, known := table.Model(p, name)
 	l := ListedModel{ID: p.Name + "/" + name, Window: x.Window, MaxOutput: x.MaxOutput, Input: x.Input, Output: x.Output,

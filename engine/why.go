@@ -168,6 +168,9 @@ func (p *Project) findMisplaced(folders []knack.Source, name, path string) (foun
 // findPassedOver finds skills of a name in directories that a search passes over: those of other programs, of packages,
 // and those whose name begins with a dot.
 func findPassedOver(p *Project, folders []knack.Source, name string) (found []knack.Finding) {
+	if filepath.IsAbs(name) && strings.HasPrefix(filepath.Base(name), ".") { // .NAME, which looks like a path
+		name = filepath.Base(name)
+	}
 	if name == "" || filepath.Base(name) != name {
 		return nil
 	}
@@ -177,7 +180,7 @@ func findPassedOver(p *Project, folders []knack.Source, name string) (found []kn
 			return
 		}
 		for _, at := range all {
-			if filepath.Base(at) == name {
+			if base := filepath.Base(at); base == name || base == "."+name {
 				found = append(found, knack.Finding{As: "name", State: knack.Ignored,
 					Candidate: knack.Candidate{Path: filepath.Join(at, "SKILL.md"), State: knack.Ignored,
 						Origin: knack.Origin{Kind: knack.Project}},
@@ -210,6 +213,11 @@ func findPassedOver(p *Project, folders []knack.Source, name string) (found []kn
 	for _, src := range folders {
 		if f, ok := src.(*knack.Folder); ok {
 			dotted(f.Path)
+		}
+	}
+	for dir := filepath.Dir(p.root); dir != filepath.Dir(dir) && dir != p.options.Env.Home(); dir = filepath.Dir(dir) {
+		for _, place := range layout.Folders() {
+			in(filepath.Join(dir, place, "skills"), "a directory above the repository")
 		}
 	}
 	return found

@@ -40,12 +40,41 @@ var others = sync.OnceValue(func() map[string]other {
 	return all
 })
 
+// An OtherDir is where a program keeps files that have no effect here.
+type OtherDir struct {
+	Program       string // in others.txt; "root": any
+	Home, Project string // relative to the user's home and the project, with slashes; "": none
+}
+
+// OtherDirs returns the directories of programs of which Knack reads no file. What is in them is only named.
+func OtherDirs() []OtherDir {
+	return []OtherDir{{"codex", ".codex", ".codex"}, {"opencode", ".config/opencode", ".opencode"},
+		{"cursor", ".cursor", ".cursor"}, {"gemini", ".gemini", ".gemini"}, {"root", "", "."}}
+}
+
+// Files returns the names in the directory that may have an effect in the other program, sorted.
+func (d OtherDir) Files() (names []string) {
+	for key := range others() {
+		if name, ok := strings.CutPrefix(key, d.Program+" "); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Advice returns what a person can do who has set a key of another program's settings that has no effect; "": nothing.
 // path is the file.
 func Advice(path, name string) string {
 	program := "claude "
 	if strings.Contains(path, "/.pi/") {
 		program = "pi "
+	}
+	for _, d := range OtherDirs() {
+		if o, ok := others()[d.Program+" "+name]; ok && (d.Program == "root" || strings.HasSuffix(path, "/"+d.Home) ||
+			strings.HasSuffix(path, "/"+d.Project)) {
+			return o.advice
+		}
 	}
 	for {
 		if o, ok := others()[program+name]; ok {

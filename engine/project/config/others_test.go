@@ -146,6 +146,20 @@ func TestOthers(t *testing.T) {
 	for _, name := range names {
 		row("pi", name)
 	}
+	b.WriteString("\n### Files of other programs\n\n| file | here | how |\n|---|---|---|\n")
+	for _, d := range OtherDirs() {
+		for _, name := range d.Files() {
+			at := strings.TrimPrefix(d.Project+"/", "./") + name
+			if d.Home != "" && d.Home != d.Project {
+				at += "`, `~/" + d.Home + "/" + name
+			}
+			what := Advice("/x/"+d.Project, name) // TestOtherFiles of engine writes each
+			if what == "" {
+				t.Errorf("%s: nothing says what to do", at)
+			}
+			fmt.Fprintf(&b, "| `%s` | named | %s |\n", at, what)
+		}
+	}
 	const path, begin, end = "../../../docs/from-other-agents.md", "<!-- keys: TestOthers -update -->\n", "<!-- end of keys -->\n"
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -213,7 +213,7 @@ func showSkill(w io.Writer, p *engine.Project, j command.SkillInfo, e knack.Cand
 	if s := e.Skill; s != nil {
 		row("tokens", fmt.Sprintf("%d in the listing, %d of text", j.Tokens.Listing, j.Tokens.Body))
 		row("aliases", plain.Line(strings.Join(s.Aliases, ", ")))
-		row("arguments", plain.Line(strings.TrimSpace(strings.Join(s.Arguments, " ")+" "+s.ArgumentHint)))
+		row("arguments", plain.Line(strings.TrimSpace(strings.Join(s.Arguments, " ")+" "+oneLine(s.ArgumentHint))))
 		row("waits for", plain.Line(strings.Join(s.Paths, ", ")))
 		for _, a := range p.Asks(s) {
 			row("asks for", a)
@@ -225,7 +225,7 @@ func showSkill(w io.Writer, p *engine.Project, j command.SkillInfo, e knack.Cand
 				if json.Unmarshal(f.Value, &text) != nil {
 					text = string(f.Value)
 				}
-				row(f.Key, plain.Line(text))
+				row(f.Key, plain.Line(oneLine(text)))
 			}
 		}
 	}
@@ -243,3 +243,6 @@ func showSkill(w io.Writer, p *engine.Project, j command.SkillInfo, e knack.Cand
 		}
 	}
 }
+
+// oneLine replaces line breaks, which a value in quotes may have, by blanks.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -417,16 +417,20 @@ func (o *Messages) progress(call string, parent *string) {
 		Elapsed: time.Since(c.started).Seconds()})
 }
 
-// typed returns, for a host, the message with the name of a skill that a message of its calls; nil: there is none.
+// typed returns the message with the name of a skill that a message of its calls, which is for people: the skill's text
+// follows as one that is not; nil: there is none. For a host it repeats what the user typed.
 func (o *Messages) typed(log string, parent *string, e *session.Entry) any {
 	a := e.Activation
-	if a == nil || !o.host || parent != nil || a.By != session.ByUser && a.By != session.ByInput {
+	if a == nil {
 		return nil
 	}
-	m := UserMessage{Type: typeUser, Head: o.head(0), IsReplay: true,
+	m := UserMessage{Type: typeUser, Head: o.headOf(log, 0), Parent: parent,
 		Message: UserContent{llm.User, o.blocks(llm.Text(a.Label()))}}
-	if len(o.prompts) > 0 {
-		m.UUID = o.prompts[0]
+	if o.host && parent == nil && (a.By == session.ByUser || a.By == session.ByInput) {
+		m.IsReplay = true
+		if len(o.prompts) > 0 {
+			m.UUID = o.prompts[0]
+		}
 	}
 	return m
 }
@@ -684,6 +688,8 @@ func terminalReason(r Result, t *engine.Report) string {
 func (o *Messages) limits(name string, u ModelUsage) ModelUsage {
 	if m, err := o.session.Model(context.Background()); err == nil && m.Info().ID == name {
 		u.Window, u.MaxOutput = m.Info().Window, m.Info().MaxOutput
+	} else { // of an agent, a fork or a summary
+		u.Window, u.MaxOutput = o.session.Engine().Models().Window(name)
 	}
 	return u
 }
