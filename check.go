@@ -19,6 +19,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/leaf/fences"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -667,7 +668,7 @@ func isBelow(dir, file string) bool {
 }
 
 func hasShebang(file string) bool {
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return false
 	}

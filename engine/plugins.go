@@ -22,6 +22,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/mcp"
@@ -206,7 +207,7 @@ func changedHint(id string) string {
 
 // useSkill uses a single installed skill, unless it has changed.
 func (s *Plugins) useSkill(dir, name string, it *install.Item) {
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		s.problems = append(s.problems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error,
 			Path: dir, Message: "the skill " + name + " cannot be read: " + err.Error(), Hint: "knack skill update " + name})
@@ -281,7 +282,7 @@ func pluginDirs(dir string) ([]string, error) {
 }
 
 func isPlugin(dir string) (bool, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		return false, Usagef("ls "+filepath.Dir(dir), "%s: not a directory that can be read", plain.Line(dir))
 	}
@@ -317,7 +318,7 @@ func readPlugin(dir, id string, it *install.Item) (x readResult) {
 			Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	x.id, x.Dir = id, dir
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		bad(knack.CodeUnreadable, "", "the plugin cannot be read: %v", err)
 		return x
@@ -477,7 +478,7 @@ func (x *usedPlugin) expander(project string) func(string) string {
 // agents returns the agents of the plugins. They have no hooks, servers or mode of their own.
 func (s *Plugins) agents() (all []agent.Definition, problems []knack.Problem) {
 	for _, x := range s.used {
-		root, err := os.OpenRoot(x.Dir)
+		root, err := regular.Root(x.Dir)
 		if err != nil {
 			continue // reported when the plugin was read
 		}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -194,7 +193,7 @@ func readMCPConfig(text string) (mcpConfig, error) {
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
 		c.place = text
 		var err error
-		if c.data, err = os.ReadFile(text); err != nil {
+		if c.data, err = regular.ReadNamed(text, maxClaudeFile); err != nil {
 			return c, fmt.Errorf("--mcp-config: %w", err)
 		}
 	}
@@ -261,7 +260,7 @@ func (d *definedServers) ofProject() []serverFile {
 	if p.options.Bare {
 		return nil
 	}
-	root, err := os.OpenRoot(p.root)
+	root, err := regular.Root(p.root)
 	if err != nil {
 		return nil
 	}

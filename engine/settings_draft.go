@@ -12,6 +12,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A SettingsFile is one of the files in which settings can be written by hand.
@@ -41,7 +42,7 @@ func (p *Project) SettingsFiles() []SettingsFile {
 // the key; with add, value becomes one more item of its list. A value that does not fit the setting is an error.
 func (file SettingsFile) Draft(key string, value json.RawMessage, add bool) (before, after string,
 	err error) {
-	data, err := os.ReadFile(file.Path)
+	data, err := regular.Read(file.Path, 16<<20)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", "", err
 	}

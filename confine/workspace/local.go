@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	regularfile "github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
@@ -347,7 +348,7 @@ func openParent(path string) (*os.Root, error) {
 	parent := filepath.Dir(path)
 	have := parent
 	for {
-		dir, err := os.OpenRoot(have)
+		dir, err := regularfile.Root(have)
 		if errors.Is(err, fs.ErrNotExist) && filepath.Dir(have) != have {
 			if _, err := os.Lstat(have); err == nil { // a dangling link
 				return nil, &fs.PathError{Op: "write", Path: path, Err: ErrLink}

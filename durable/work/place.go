@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/ignore"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A place is where a run works.
@@ -258,7 +259,7 @@ func stampOf(path string) (stamp, error) {
 }
 
 func copyFile(src, dst string) error {
-	in, err := os.Open(src)
+	in, err := regular.Open(src)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // skillIn returns the directory of a skill in dir: one below it, or that of the skill with this name.
@@ -39,7 +40,7 @@ func skillIn(dir, name string) (string, error) {
 // noSkill is the error about a tree without a SKILL.md at its top. source is what was typed for it.
 func noSkill(dir, source string) error {
 	source = plain.Line(source)
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A target is what the user wants to install.
@@ -204,7 +205,7 @@ func (x *Installer) marketplaceSource(arg string) (install.Given, error) {
 // nothingUsed is the error for a tree that brings nothing.
 func nothingUsed(ctx context.Context, st *install.Staged) error {
 	hint := "knack plugin validate DIR"
-	if root, err := os.OpenRoot(st.Dir); err == nil {
+	if root, err := regular.Root(st.Dir); err == nil {
 		if m, _ := plugin.ReadMarketplace(plugin.FS(root)); m != nil {
 			hint = "it is a marketplace: knack plugin marketplace add"
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A textSource is a command that is not a Markdown file: one of Gemini CLI, which is TOML with a description and a
@@ -69,7 +70,7 @@ func (s textSource) read() ([]byte, error) {
 	if s.place.Text != "" {
 		return []byte(s.place.Text), nil
 	}
-	root, err := os.OpenRoot(s.at.Dir)
+	root, err := regular.Root(s.at.Dir)
 	if err != nil {
 		return nil, err
 	}

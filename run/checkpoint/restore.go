@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	regularfile "github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // Options say which files to restore, and how.
@@ -472,7 +474,7 @@ func (j *Journal) openDir(name string, create bool) (*os.Root, error) {
 			return nil, err
 		}
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := regularfile.Root(dir)
 	if err != nil {
 		return nil, err
 	}

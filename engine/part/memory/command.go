@@ -18,6 +18,7 @@ import (
 	commands "github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool/memory"
 )
@@ -204,7 +205,7 @@ func (m live) addRule(ctx context.Context, file, text string) (string, error) {
 	case info.Size() > maxRules:
 		return "", fmt.Errorf("%s is larger than %s: nothing was added", shown, plain.Bytes(maxRules))
 	default:
-		data, err := os.ReadFile(file)
+		data, err := regular.Read(file, maxRules)
 		if err != nil {
 			return "", err
 		}

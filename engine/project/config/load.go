@@ -409,7 +409,7 @@ func (l *loader) commandLine() error {
 			if path = s; !filepath.IsAbs(path) {
 				path = filepath.Join(l.Dir, path)
 			}
-			if data, err = os.ReadFile(path); err != nil {
+			if data, err = regular.ReadNamed(path, maxSize); err != nil {
 				return fmt.Errorf("--settings: %w", err)
 			}
 		}
@@ -437,7 +437,7 @@ func (l *loader) project() error {
 	if !ok {
 		return fmt.Errorf("%s is not below %s", l.Dir, l.Root)
 	}
-	root, err := os.OpenRoot(l.Root)
+	root, err := regular.Root(l.Root)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -98,7 +97,7 @@ func (s *Store) StageInPlace(ctx context.Context, f Found, name string, keys []S
 	}
 	st.Item = Item{Source: plugin.Source{Kind: plugin.Path, Path: f.Dir}, Place: f.Dir, From: f.From, Entry: f.Entry, Tree: files.Tree(),
 		Files: files, Time: now(), By: who()}
-	root, err := os.OpenRoot(f.Dir)
+	root, err := regular.Root(f.Dir)
 	if err != nil {
 		return nil, err
 	}

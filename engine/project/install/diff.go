@@ -35,7 +35,7 @@ func (s *Store) keepOriginal(it *Item, top string) (err error) {
 	if _, err := os.Lstat(to); err == nil {
 		return nil
 	}
-	root, err := os.OpenRoot(s.Path(it))
+	root, err := regular.Root(s.Path(it))
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *Store) Diff(it *Item, dir string) (Difference, error) {
 		defer original.Close()
 	}
 	var installed fs.FS = original // if the directory is missing, no file is read of it
-	if root, err := os.OpenRoot(dir); err == nil {
+	if root, err := regular.Root(dir); err == nil {
 		defer root.Close()
 		installed = plugin.FS(root)
 	}

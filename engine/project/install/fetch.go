@@ -22,6 +22,7 @@ import (
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/internal/leaf/guard"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
@@ -71,7 +72,7 @@ func (s *Store) fetchPath(g Given, w *writer) error {
 	if base == "" {
 		base, dir = g.Path, "."
 	}
-	root, err := os.OpenRoot(base)
+	root, err := regular.Root(base)
 	if err != nil {
 		return err
 	}

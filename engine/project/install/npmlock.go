@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,7 +82,7 @@ func npmHash(project, dir string) (string, error) {
 	if !subpath.Contains(project, dir) {
 		return "", errors.New("a link that leads out of the project")
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		return "", err
 	}

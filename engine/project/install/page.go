@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/mcp"
@@ -68,7 +68,7 @@ func Describe(ctx context.Context, p *plugin.Plugin, dir string) Page {
 	for _, f := range p.Prompts {
 		page.Prompts = append(page.Prompts, "/"+f.Name)
 	}
-	if root, err := os.OpenRoot(dir); err == nil {
+	if root, err := regular.Root(dir); err == nil {
 		defer root.Close()
 		for _, name := range p.Extensions {
 			page.Unused = append(page.Unused, plugin.Extension(plugin.FS(root), name))

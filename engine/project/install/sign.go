@@ -247,7 +247,7 @@ func withoutLock(files Files) Files {
 // verifyPack checks the signatures of a fetched tree, and that its files are those that were signed. Without a
 // signature the result is nil.
 func (s *Store) verifyPack(ctx context.Context, st *Staged, g Given) error {
-	root, err := os.OpenRoot(st.Dir)
+	root, err := regular.Root(st.Dir)
 	if err != nil {
 		return err
 	}
@@ -350,7 +350,7 @@ func (s *Store) VerifyLock(path string, keys []Signer) (SignedLock, error) {
 	} else if err != nil {
 		return x, err
 	}
-	root, err := os.OpenRoot(filepath.Dir(path))
+	root, err := regular.Root(filepath.Dir(path))
 	if err != nil {
 		return x, err
 	}

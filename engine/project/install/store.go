@@ -141,7 +141,7 @@ func (s *Store) stage(ctx context.Context, g Given, name string, entry json.RawM
 	if err := os.Mkdir(st.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(st.Dir)
+	root, err := regular.Root(st.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -657,7 +657,7 @@ func (s *Store) RemoveMarketplace(name string) error {
 func (s *Store) List(m KnownMarketplace) (*plugin.Marketplace, error) { return readList(s.Tree(m)) }
 
 func readList(dir string) (*plugin.Marketplace, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -115,7 +115,7 @@ func (f Files) compare(now Files) (d Drift) {
 
 // Hash reads all files of a tree. It does not follow links.
 func Hash(dir string) (Files, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -318,7 +318,7 @@ func (l *loader) readReal(path, real, top string) (data []byte, err error) {
 		data, err = regular.Read(real, maxFile)
 	} else {
 		var root *os.Root
-		if root, err = os.OpenRoot(top); err != nil {
+		if root, err = regular.Root(top); err != nil {
 			return nil, err
 		}
 		defer root.Close()

@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/skilldir"
 )
 
@@ -193,7 +194,7 @@ func (p *Project) Diff(it Item) string {
 	if err != nil {
 		return fmt.Sprintf("the approved content cannot be read: %v\n", err)
 	}
-	root, err := os.OpenRoot(it.dir)
+	root, err := regular.Root(it.dir)
 	if err != nil {
 		return fmt.Sprintf("%v\n", err)
 	}
@@ -285,7 +286,7 @@ func (p *Project) keep(it Item) error {
 	if _, err := w.Write(it.list.text()); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(it.dir)
+	root, err := regular.Root(it.dir)
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/scripts"
 	"github.com/knack-agent/knack/internal/leaf/skilldir"
 )
@@ -37,7 +37,7 @@ const manifestHead = "knack manifest 1\n"
 // readManifest hashes a skill's folder. root means that it is a skills root, see [skilldir.Walk].
 // Links are recorded but not followed. Anything other than a file, directory or link is an error.
 func readManifest(dir string, root bool) (manifest, error) {
-	in, err := os.OpenRoot(dir)
+	in, err := regular.Root(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func (p *Project) Scan(ctx context.Context, dir string, links bool) ([]Item, err
 	if !ok {
 		return nil, fmt.Errorf("%s is not in %s", dir, p.root)
 	}
-	root, err := os.OpenRoot(p.real)
+	root, err := regular.Root(p.real)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (p *Project) Scan(ctx context.Context, dir string, links bool) ([]Item, err
 // ScanSkills finds the skills of the given absolute directories, but not of their parents or
 // subdirectories.
 func (p *Project) ScanSkills(ctx context.Context, dirs ...string) ([]Item, error) {
-	root, err := os.OpenRoot(p.real)
+	root, err := regular.Root(p.real)
 	if err != nil {
 		return nil, err
 	}
@@ -347,7 +347,7 @@ func (s *scan) folder(at, dir, entry, target string) {
 		if it.main == "" {
 			it.Refused = entry + " is not a file of the folder"
 		}
-		root, err := os.OpenRoot(dir)
+		root, err := regular.Root(dir)
 		if err == nil {
 			// The file is read a second time for the hash of its head. That hash is valid only if this is still
 			// the file that was hashed above.
@@ -393,7 +393,7 @@ func readRegular(root *os.Root, name string) ([]byte, error) {
 }
 
 func readOutside(name string) ([]byte, error) {
-	root, err := os.OpenRoot(filepath.Dir(name))
+	root, err := regular.Root(filepath.Dir(name))
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // Write writes data to path. It creates missing parent directories with mode 0700. An existing
@@ -39,7 +41,7 @@ func WriteContext(ctx context.Context, path string, data []byte, perm os.FileMod
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		return err
 	}
@@ -114,6 +116,9 @@ func write(ctx context.Context, root *os.Root, name string, data []byte, perm os
 	return root.Rename(temp, name)
 }
 
+// maxUpdate is how many bytes a file may have to be changed.
+const maxUpdate = 256 << 20
+
 // Update replaces the content of a file by what change makes of it, while no other Update of the same directory runs,
 // in this or another program. A missing file is empty to change. If change returns an error, or what it got, nothing is
 // written. change must not update a file of the same directory.
@@ -129,7 +134,7 @@ func Update(path string, perm os.FileMode, change func(old []byte) ([]byte, erro
 		return err
 	}
 	defer unlock()
-	old, err := os.ReadFile(path)
+	old, err := regular.Read(path, maxUpdate)
 	exists := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

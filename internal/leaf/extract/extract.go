@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A File is a file to write.
@@ -33,7 +35,7 @@ func Make(base string, names ...string) (dir string, root *os.Root, err error) {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return "", nil, err
 	}
-	root, err = os.OpenRoot(base)
+	root, err = regular.Root(base)
 	if err != nil {
 		return "", nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -53,13 +54,13 @@ func Dir(base, dir string, perm fs.FileMode) (*os.Root, error) {
 				return nil, err
 			}
 		}
-		return os.OpenRoot(dir)
+		return regular.Root(dir)
 	}
 	rel, err = within(base, rel)
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(base)
+	root, err := regular.Root(base)
 	if err != nil || rel == "." {
 		return root, err
 	}
@@ -70,7 +71,7 @@ func Dir(base, dir string, perm fs.FileMode) (*os.Root, error) {
 			return nil, err
 		}
 	}
-	return root.OpenRoot(rel)
+	return root.OpenRoot(rel + string(filepath.Separator)) // not a pipe, which would wait
 }
 
 // below returns a directory relative to base, which is a real path. The user may have come there through a link.
@@ -193,6 +194,9 @@ func Write(base, path string, data []byte, perm fs.FileMode, replace bool) error
 	})
 }
 
+// maxUpdate is how many bytes a file may have to be changed.
+const maxUpdate = 16 << 20
+
 // Update is [atomicfile.Update] for a file of a project. Missing directories are made for the user alone.
 func Update(base, path string, perm fs.FileMode, change func(old []byte) ([]byte, error)) error {
 	dir, err := Dir(base, filepath.Dir(path), 0o700)
@@ -208,7 +212,7 @@ func Update(base, path string, perm fs.FileMode, change func(old []byte) ([]byte
 	if err := Check(base, path); err != nil {
 		return err
 	}
-	old, err := dir.ReadFile(filepath.Base(path))
+	old, err := regular.ReadIn(dir, filepath.Base(path), maxUpdate)
 	exists := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

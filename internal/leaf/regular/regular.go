@@ -11,6 +11,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
+	"path/filepath"
 )
 
 // ErrNotRegular is the error for a directory, pipe, socket or device.
@@ -32,6 +34,51 @@ func Open(name string) (*os.File, error) {
 		return nil, cmp.Or(err, error(&fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}))
 	}
 	return f, nil
+}
+
+// OpenNamed opens a file that the user named, for reading. It is like [Open], but what the user's shell opened for this
+// program is read until it ends, whatever it is: /dev/stdin, and the /dev/fd/63 of a <(command).
+func OpenNamed(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && (info.IsDir() || !isDescriptor(name)) {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// isDescriptor reports whether a name is that of a descriptor of this process.
+func isDescriptor(name string) bool {
+	name = filepath.ToSlash(filepath.Clean(name))
+	dir := path.Dir(name)
+	return name == "/dev/stdin" || dir == "/dev/fd" || dir == "/proc/self/fd"
+}
+
+// ReadNamed reads a file of at most max bytes that the user named, as [OpenNamed] does.
+func ReadNamed(name string, max int64) ([]byte, error) {
+	f, err := OpenNamed(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return limited(f, 0, max)
+}
+
+// Root opens a directory, as [os.OpenRoot] does, which waits for a writer if a pipe has taken its place.
+func Root(dir string) (*os.Root, error) {
+	root, err := os.OpenRoot(dir + string(filepath.Separator)) // the end makes the system ask for a directory
+	var bad *fs.PathError
+	if errors.As(err, &bad) {
+		bad.Path = dir
+	}
+	return root, err
 }
 
 // Read reads a file of at most max bytes. It follows links.
@@ -77,8 +124,13 @@ func readAll(f *os.File, max int64) ([]byte, error) {
 	case info.Size() > max:
 		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: TooLargeError{max}}
 	}
-	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
-	_, err = data.ReadFrom(io.LimitReader(f, max+1))
+	return limited(f, info.Size(), max)
+}
+
+// limited reads what is left of a file, size bytes as far as is known.
+func limited(f *os.File, size, max int64) ([]byte, error) {
+	data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	_, err := data.ReadFrom(io.LimitReader(f, max+1))
 	if err == nil && int64(data.Len()) > max { // the file grew, or its size is not known (/proc)
 		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: TooLargeError{max}}
 	}

@@ -4,6 +4,7 @@ package regular
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -77,4 +78,49 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
+}
+
+// TestNamed: of what is no regular file, only what the user's shell opened for the program is read.
+func TestNamed(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{pipe, "/dev/zero", t.TempDir()} {
+		if _, err := ReadNamed(name, 10); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := w.WriteString("0123456789"); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	name := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	if data, err := ReadNamed(name, 10); err != nil || string(data) != "0123456789" {
+		t.Errorf("%s: %q, %v", name, data, err)
+	}
+}
+
+// TestRoot: a pipe in the place of a directory is an error. Found by attack: --plugin-dir waited for it forever, also
+// for one beside the plugins of a directory.
+func TestRoot(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(dir, link)); err != nil {
+		t.Fatal(err)
+	}
+	var bad *fs.PathError
+	if root, err := Root(pipe); !errors.As(err, &bad) || bad.Path != pipe {
+		t.Errorf("%v, %v", root, err)
+	}
+	root, err := Root(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root.Close()
 }

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -32,7 +31,7 @@ const (
 // files, node_modules and __pycache__. A link to a file inside the directory is read as that
 // file. A link that leaves the directory, and anything that is not a file, is an error.
 func Files(dir string) ([]extract.File, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +190,7 @@ func Unpack(file, parent string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root, err := os.OpenRoot(parent)
+	root, err := regular.Root(parent)
 	if err != nil {
 		return "", err
 	}

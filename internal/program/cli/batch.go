@@ -24,6 +24,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -139,7 +140,7 @@ func (f *batchFlags) tasks(c *cobra.Command, args []string) (items []batch.Item,
 		in := c.InOrStdin()
 		source, name = "-", "stdin"
 		if path != "-" {
-			file, err := os.Open(path)
+			file, err := regular.OpenNamed(path)
 			if err != nil {
 				hint := "knack batch --help"
 				if errors.Is(err, os.ErrNotExist) {

@@ -187,6 +187,10 @@ func defines(file, name string) bool {
 	var doc struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`
 	}
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() { // a pipe would wait; config.Set reports it
+		return false
+	}
 	data, err := os.ReadFile(file)
 	if err == nil {
 		json.Unmarshal(data, &doc) // config.Set reports a broken file

@@ -19,6 +19,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	mcpserver "github.com/knack-agent/knack/internal/program/serve"
 )
 
@@ -96,7 +97,7 @@ func serveHTTP(ctx context.Context, c *cobra.Command, s *mcpserver.Server, addre
 	}
 	token := os.Getenv("KNACK_MCP_TOKEN")
 	if tokenFile != "" {
-		data, err := os.ReadFile(tokenFile)
+		data, err := regular.ReadNamed(tokenFile, 64<<10)
 		if err != nil {
 			return &engine.Error{Err: fmt.Errorf("--token-file: %w", err),
 				Hint: "knack mcp serve --http prints a token; put one into the file first", Exit: engine.ExitUsage}

@@ -1,13 +1,15 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // flagMeanings are flags of Claude Code, Codex, Gemini CLI, OpenCode and Pi that have another name here, with the line
@@ -135,15 +137,11 @@ func (p *promptFile) String() string { return p.path }
 func (p *promptFile) Type() string   { return "file" }
 
 func (p *promptFile) Set(path string) error {
-	info, err := os.Stat(path)
+	data, err := regular.ReadNamed(path, 1<<20)
+	var large regular.TooLargeError
 	switch {
-	case err != nil:
-		return plainPath(err)
-	case info.Size() > 1<<20:
+	case errors.As(err, &large):
 		return fmt.Errorf("%s is larger than 1 MiB", path)
-	}
-	data, err := os.ReadFile(path)
-	switch {
 	case err != nil:
 		return plainPath(err)
 	case !utf8.Valid(data):

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -199,7 +199,7 @@ be left out.`,
 		Args:    exactly(1, "knack plugin validate DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var problems []knack.Problem
-			root, err := os.OpenRoot(args[0])
+			root, err := regular.Root(args[0])
 			if err != nil {
 				return err
 			}
@@ -266,7 +266,7 @@ func withPlugin(ctx context.Context, arg string, show func(*install.Staged, stri
 		}
 		dir, id = abs, ""
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		return err
 	}

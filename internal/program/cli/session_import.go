@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/transcript"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 func sessionImportCommand() *cobra.Command {
@@ -66,7 +67,7 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 	}
 	in := c.InOrStdin()
 	if path != "-" {
-		f, err := os.Open(path)
+		f, err := regular.OpenNamed(path)
 		if err != nil {
 			return "", err
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
 )
 
@@ -233,7 +234,7 @@ func checkSkill(c *cobra.Command, dir, display string) checkedSkill {
 // templateText returns a problem if a skill has text that `knack skill new` wrote for its author.
 func templateText(dir string) (p knack.Problem, found bool) {
 	path := filepath.Join(dir, "SKILL.md")
-	text, err := os.ReadFile(path)
+	text, err := regular.Read(path, 1<<20)
 	template, err2 := skillTemplate.ReadFile("skilltemplate/SKILL.md")
 	if errors.Join(err, err2) != nil {
 		return p, false

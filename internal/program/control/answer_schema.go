@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -47,7 +47,7 @@ func ReadSchema(value string) (*Schema, error) {
 		return nil, wrong(errors.New("it is empty"))
 	}
 	if !strings.HasPrefix(strings.TrimSpace(value), "{") {
-		data, err := os.ReadFile(value)
+		data, err := regular.ReadNamed(value, 1<<20)
 		if err != nil {
 			return nil, wrong(err)
 		}

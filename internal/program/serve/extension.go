@@ -27,6 +27,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/mcp"
 )
 
@@ -254,7 +255,7 @@ func hidden(name string) bool {
 
 // stat returns information about the file itself. A link, in the path or as the file, is an error.
 func (f *skillFiles) stat(name string) (fs.FileInfo, error) {
-	root, err := os.OpenRoot(f.root)
+	root, err := regular.Root(f.root)
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +298,7 @@ func (f *skillFiles) read(ctx context.Context, name string) ([]byte, error) {
 	if name == "SKILL.md" {
 		name = filepath.Base(f.skill.Path)
 	}
-	root, err := os.OpenRoot(f.root)
+	root, err := regular.Root(f.root)
 	if err != nil {
 		return nil, err
 	}

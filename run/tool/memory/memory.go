@@ -25,6 +25,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/secrets"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -151,7 +152,7 @@ func (m *memory) file(p string, create bool) (*os.Root, place, error) {
 			return nil, at, err
 		}
 	}
-	root, err := os.OpenRoot(at.dir)
+	root, err := regular.Root(at.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%s does not exist", p)
 	}
@@ -443,7 +444,7 @@ type File struct {
 
 // Files lists the notes of a directory, which need not exist.
 func Files(dir string) []File {
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		return nil
 	}
@@ -487,7 +488,7 @@ func Add(o Options, path, line string) error {
 // Prompt returns what of a directory's MEMORY.md belongs into the prompt: its first 200 lines, at most 16 KiB, each cut
 // at 500 characters. "": there is nothing.
 func Prompt(dir string) string {
-	root, err := os.OpenRoot(dir)
+	root, err := regular.Root(dir)
 	if err != nil {
 		return ""
 	}
