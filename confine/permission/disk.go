@@ -270,8 +270,14 @@ func (j *judge) walk(dir string, visit func(name string, e fs.DirEntry) error) (
 // sandbox looks, which closes the file to the command.
 func (j *judge) protectedBelow(n pathNames) (found string) {
 	const maxFiles = 5000
-	if !j.confined() || !j.paths.inside(n) || slices.Contains(j.paths.roots(), n.target()) {
+	if !j.confined() || !j.paths.inside(n) {
 		return ""
+	}
+	for _, root := range j.paths.roots() {
+		rel, ok := subpath.Rel(root, n.target())
+		if ok && (rel == "." || slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), Unwatched)) {
+			return ""
+		}
 	}
 	left := maxFiles
 	j.walk(n.target(), func(name string, e fs.DirEntry) error {

@@ -241,3 +241,51 @@ func TestProtectedTable(t *testing.T) {
 		}
 	}
 }
+
+// TestGitOwnFiles: in a sandbox, which closes git's own files, a command that writes one asks for it; without a sandbox it
+// asks no more than before. Removing or copying a directory asks for what is protected in it.
+func TestGitOwnFiles(t *testing.T) {
+	g := newGitGround(t)
+	g.git("repo", "checkout", "-qf")
+	g.git("repo", "worktree", "add", "-q", "wt", "-b", "side")
+	g.git("repo", "worktree", "add", "-q", "../far", "-b", "far")
+	g.write("repo/sub/.vscode/settings.json", "x")
+	g.write("repo/plain/a.txt", "x")
+	g.write("repo/node_modules/p/.vscode/settings.json", "x")
+	const config = ".git/config"
+	git := permission.NewGitSoon(g.repo)
+	for line, want := range map[string]string{
+		"git config user.name A": config, "git config set user.name A": config, "git config --unset user.name": config,
+		"git config --get user.name": "", "git config user.name": "", "git config get user.name": "", "git config -l": "",
+		"git config --global user.name A": "",
+		"git remote -v":                   "", "git remote show": "", "git remote add o ../r": config, "git remote set-url o x": config,
+		"git branch new": "", "git branch -d side": "", "git branch -u main": config, "git branch --unset-upstream": config,
+		"git worktree list": "", "git worktree remove wt": ".git/worktrees/wt wt/.git", "git worktree prune": ".git/worktrees",
+		"git worktree remove ../far": "../far .git/worktrees/far",
+		"git submodule status":       "", "git submodule init": config + " .git/modules",
+		"rm -rf sub": "sub", "rm -rf plain": "", "rm -rf node_modules": "", "cp -r sub copy": "copy", "cp -r plain copy": "",
+		"git config user.name A && rm -rf sub": config + " sub",
+	} {
+		for _, confined := range []bool{true, false} {
+			place := permission.PathContext{Dir: g.repo, Roots: []string{g.repo}, Home: filepath.Join(g.top, "home"),
+				GitEnv: true, Git: git, Confined: func() bool { return confined }}
+			rules := permission.Rules{Allow: rulesOf(t, "Bash(git *) Bash(rm *) Bash(cp *)", permission.User)}
+			d := rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: permission.KindBash, Text: line})
+			var asked []string
+			for _, s := range d.Subjects {
+				if s.Verdict == permission.Ask && s.Kind == permission.KindEdit {
+					name, _ := filepath.Rel(g.repo, s.Text)
+					asked = append(asked, filepath.ToSlash(name))
+				}
+			}
+			slices.Sort(asked)
+			got := strings.Join(slices.Compact(asked), " ")
+			if confined && got != want {
+				t.Errorf("%s: asks for %q, want %q", line, got, want)
+			}
+			if !confined && got != "" {
+				t.Errorf("%s: asks for %q without a sandbox", line, got)
+			}
+		}
+	}
+}

@@ -465,7 +465,8 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					if kind == KindRead && path.Base(program) == "cp" {
 						copied = cmp.Or(copied, j.protectedBelow(n))
 					}
-					quiet := (allowed != nil && !a.Write || allowed == nil && !free) && !sub.Replace && sub.Holds == "" // the sandbox needs these
+					// The sandbox needs those that are not quiet.
+					quiet := (allowed != nil && !a.Write || allowed == nil && !free) && !sub.Replace && sub.Holds == ""
 					j.file(sub, n, judgedFree, quiet)
 					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == KindRead {
 						j.below(sub, n)

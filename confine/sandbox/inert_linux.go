@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,7 @@ func (i *inertRepos) stays(path string, t fileID) bool {
 	dir, name := filepath.Split(path)
 	switch {
 	case name == ".git" && t.dir:
-		if !inertGit(i.files.rootOf(path), path, false, 8) {
+		if !inertGit(i.files.rootOf(path), path, "", 8) {
 			return false
 		}
 		i.dirs = append(i.dirs, path)
@@ -45,20 +46,35 @@ func (i *inertRepos) stays(path string, t fileID) bool {
 }
 
 // inertGit reports whether a git directory below root has nothing that git would run or obey beyond what init, clone and
-// submodule write there. No command may be running that could change it.
-func inertGit(root, dir string, module bool, depth int) bool {
+// submodule write there. top is the work tree in which that of a submodule must lie, "" for another repository. No command
+// may be running that could change it.
+func inertGit(root, dir, top string, depth int) bool {
 	if depth == 0 {
 		return false
 	}
-	for _, name := range []string{"config.worktree", "commondir", "gitdir", "worktrees", "info/attributes", "rebase-merge",
-		"rebase-apply"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); !os.IsNotExist(err) {
-			return false
-		}
+	entries, ok := realDir(dir)
+	if !ok || slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return e.Type()&os.ModeSymlink != 0 || !slices.Contains(inertNames(), e.Name())
+	}) {
+		return false
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "info/attributes")); !os.IsNotExist(err) {
+		return false
 	}
 	config, ok := readBelow(root, filepath.Join(dir, "config"), 64<<10)
-	return ok && inertConfig(config, module) && onlySamples(filepath.Join(dir, "hooks")) &&
-		inertModules(root, filepath.Join(dir, "modules"), depth-1)
+	worktree := func(name string) bool {
+		return top != "" && plainValue(name) && !filepath.IsAbs(name) && subpath.Contains(top, filepath.Join(dir, name))
+	}
+	return ok && inertConfig(config, worktree) && onlySamples(filepath.Join(dir, "hooks")) &&
+		inertModules(root, filepath.Join(dir, "modules"), cmp.Or(top, filepath.Dir(dir)), depth-1)
+}
+
+// inertNames are what git makes in a new git directory, and by committing, fetching and merging in it. Others, such as
+// commondir, worktrees or what an interrupted rebase leaves, say what git does or where it looks.
+func inertNames() []string {
+	return []string{"HEAD", "ORIG_HEAD", "FETCH_HEAD", "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE", "COMMIT_EDITMSG",
+		"branches", "config", "description", "gc.log", "gc.pid", "hooks", "index", "info", "logs", "modules", "objects",
+		"packed-refs", "refs", "shallow"}
 }
 
 // onlySamples reports whether a directory of hooks is missing, or has only those that git runs under no name.
@@ -69,14 +85,14 @@ func onlySamples(dir string) bool {
 	})
 }
 
-func inertModules(root, dir string, depth int) bool {
+func inertModules(root, dir, top string, depth int) bool {
 	entries, ok := realDir(dir)
 	return ok && (len(entries) == 0 || depth > 0) && !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
 		path := filepath.Join(dir, e.Name())
 		if _, err := os.Lstat(path + "/HEAD"); err == nil && e.IsDir() {
-			return !inertGit(root, path, true, depth)
+			return !inertGit(root, path, top, depth)
 		}
-		return !e.IsDir() || !inertModules(root, path, depth-1) // a submodule's name may contain slashes
+		return !e.IsDir() || !inertModules(root, path, top, depth-1) // a submodule's name may contain slashes
 	})
 }
 
@@ -93,19 +109,25 @@ func realDir(dir string) (entries []os.DirEntry, ok bool) {
 	return entries, err == nil && len(entries) < 1000
 }
 
-// inertKeys are the keys that git itself writes into a new configuration, and the form of their values.
-var inertKeys = map[string]func(value string) bool{
-	"core.repositoryformatversion": plainValue, "core.filemode": plainValue, "core.bare": plainValue,
-	"core.logallrefupdates": plainValue, "core.ignorecase": plainValue, "core.precomposeunicode": plainValue,
-	"core.symlinks": plainValue, "extensions.objectformat": plainValue,
-	"remote.url": plainURL, "remote.fetch": plainValue, "branch.remote": plainValue, "branch.merge": plainValue,
-	"submodule.url": plainURL, "submodule.active": plainValue,
-	"user.name": func(string) bool { return true }, "user.email": func(string) bool { return true },
+// inertValue returns what a value must be like of a key that git itself writes into a new configuration; nil: git does
+// not write it.
+func inertValue(key string) func(value string) bool {
+	switch key {
+	case "core.repositoryformatversion", "core.filemode", "core.bare", "core.logallrefupdates", "core.ignorecase",
+		"core.precomposeunicode", "core.symlinks", "extensions.objectformat", "remote.fetch", "branch.remote",
+		"branch.merge", "submodule.active":
+		return plainValue
+	case "remote.url", "submodule.url":
+		return plainURL
+	case "user.name", "user.email":
+		return func(string) bool { return true }
+	}
+	return nil
 }
 
-// inertConfig reports whether a configuration of git is written as git writes it and has only inertKeys. That of a
-// submodule also names its work tree, which lies above it.
-func inertConfig(text string, module bool) bool {
+// inertConfig reports whether a configuration of git is written as git writes it and has only keys of inertValue.
+// worktree checks the work tree that it names, as that of a submodule does.
+func inertConfig(text string, worktree func(name string) bool) bool {
 	section := ""
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -126,9 +148,9 @@ func inertConfig(text string, module bool) bool {
 		}
 		key, value, ok := strings.Cut(line, "=")
 		key, value = section+"."+strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
-		known := inertKeys[key]
-		if module && key == "core.worktree" {
-			known = func(v string) bool { return strings.HasPrefix(v, "../") && plainValue(v) }
+		known := inertValue(key)
+		if key == "core.worktree" {
+			known = worktree
 		}
 		if !ok || known == nil || strings.ContainsAny(value, `"#`) || !known(value) {
 			return false
