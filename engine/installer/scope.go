@@ -1,8 +1,9 @@
 package installer
 
 import (
+	"cmp"
 	"encoding/json"
-	"errors"
+
 	"path/filepath"
 
 	"github.com/knack-agent/knack/engine"
@@ -38,7 +39,7 @@ func (s Scope) check() error {
 	if s.root == "" {
 		return nil
 	}
-	return errors.Join(outfile.Check(s.root, s.File),
+	return cmp.Or(outfile.Check(s.root, s.File), // a directory that is a link is said once
 		outfile.Check(s.root, filepath.Join(filepath.Dir(s.File), install.LockName)))
 }
 

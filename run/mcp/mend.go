@@ -52,6 +52,9 @@ func mendMessage(message []byte) []byte {
 		json.Unmarshal(m["result"], &result) != nil {
 		return message
 	}
+	if result["action"] != nil || result["role"] != nil { // a client's answer, read by a server in the host's process
+		return message
+	}
 	changed := false
 	for _, l := range lists() {
 		value, ok := result[l.key]

@@ -179,3 +179,15 @@ func FuzzMendMessage(f *testing.F) {
 		}
 	})
 }
+
+// TestMendAnswersOfClients: what a client answers is not a server's result, though its content is called the same.
+func TestMendAnswersOfClients(t *testing.T) {
+	for _, message := range []string{
+		`{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"name":"Ann"}}}`,
+		`{"jsonrpc":"2.0","id":1,"result":{"role":"assistant","model":"m","content":{"type":"text","text":"x"}}}`,
+	} {
+		if got := string(mendMessage([]byte(message))); got != message {
+			t.Errorf("%s\nbecame %s", message, got)
+		}
+	}
+}
