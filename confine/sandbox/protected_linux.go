@@ -274,8 +274,8 @@ func (n *protectedFiles) leave() {
 }
 
 // end is called after a command. A file or directory that appeared under a protected name is
-// renamed, unless the name is in opened or in replaced, has a file of replaced in it, the policy keeps
-// it, or it is a repository in which git runs nothing. The notes report this.
+// renamed, unless the name is in opened or in replaced, has a file of replaced in it, or the policy keeps
+// it. The notes report this.
 func (n *protectedFiles) end(opened, replaced []string) []string {
 	notes, _ := n.endUnless(nil, opened, replaced)
 	return notes
@@ -296,7 +296,6 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 	}
 	var trees []string
 	var aside []movedFile
-	inert := inertRepos{files: n}
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		was, now := n.known[path], found[path]
 		switch {
@@ -305,10 +304,6 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 		case n.keepNew && was.ino == 0, open.contain(path), above[path], n.moved(now):
 		case n.isWorktree(path, now):
 			if filepath.Base(path) == ".git" && was.ino == 0 {
-				trees = append(trees, filepath.Dir(path))
-			}
-		case was.ino == 0 && n.running == 0 && inert.stays(path, now):
-			if filepath.Base(path) == ".git" {
 				trees = append(trees, filepath.Dir(path))
 			}
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:

@@ -307,7 +307,7 @@ func TestNewProtectedNames(t *testing.T) {
 		{"ln -s /tmp .vscode", ".vscode"},
 		{"mkdir -p sub/.claude/skills/evil; echo x > sub/.claude/skills/evil/SKILL.md", "sub/.claude"},
 		{"mkdir -p new/deep/.agents", "new/deep/.agents"},
-		{"git init -q new2 && git -C new2 config core.pager x || mkdir -p new2/.git", "new2/.git"},
+		{"git init -q new2 || mkdir -p new2/.git", "new2/.git"},
 		{"mv sub sub2; mkdir -p sub/.vscode; touch -d 2001-01-01 sub .", "sub/.vscode"},
 		{"mkfifo .npmrc", ".npmrc"}, {"mkdir x; mkdir x/.pi; touch -d 2001-01-01 x x/.pi .", "x/.pi"},
 		{"mkdir x; mv x .idea", ".idea"}, {"mkdir -p a/.cargo; mv a b", "b/.cargo"},

@@ -17,6 +17,8 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/internal/leaf/jsonc"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // maxLine is the longest line of the process of a run, in bytes: an answer and its rows.
@@ -35,7 +37,8 @@ var carried = [...]string{"model", "effort", "max-turns", "permission-mode", "al
 
 // refusal says why a worker does not run something with the flags that the queue has for it; "": it does.
 func (w *worker) refusal(l batch.Lease) string {
-	modes := []string{l.Run.Task.Mode}
+	modes, open := []string{l.Run.Task.Mode}, false
+	dir, _ := dirOf(l)
 	for _, arg := range l.Batch.Args {
 		name, value, ok := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
 		switch {
@@ -45,9 +48,18 @@ func (w *worker) refusal(l batch.Lease) string {
 			modes = append(modes, value)
 		case name == "dangerously-skip-permissions" && value != "false":
 			modes = append(modes, string(permission.Bypass))
-		case name == "sandbox" && value == "off" && !w.Unconfined:
-			return "it is to run without a sandbox, and its worker was not started with --sandbox off"
+		case name == "sandbox" && value == "off":
+			open = true
+		case name == "settings":
+			mode, off, err := weakened(dir, value)
+			if err != nil {
+				return fmt.Sprintf("its settings %.200q cannot be read: %v", value, err)
+			}
+			modes, open = append(modes, mode), open || off
 		}
+	}
+	if open && !w.Unconfined {
+		return "it is to run without a sandbox, and its worker was not started with --sandbox off"
 	}
 	for _, mode := range modes {
 		if m, err := permission.ParseMode(mode); mode != "" && err == nil && m == permission.Bypass && !w.Bypass {
@@ -56,6 +68,26 @@ func (w *worker) refusal(l batch.Lease) string {
 		}
 	}
 	return ""
+}
+
+// weakened returns what settings say that only the worker's own flags may: the mode, and whether there is no sandbox. They
+// are JSON, or a file, which may be relative to dir.
+func weakened(dir, settings string) (mode string, open bool, err error) {
+	data := []byte(settings)
+	if !strings.HasPrefix(strings.TrimSpace(settings), "{") {
+		if !filepath.IsAbs(settings) {
+			settings = filepath.Join(dir, settings)
+		}
+		if data, err = regular.ReadNamed(settings, 1<<20); err != nil {
+			return "", false, err
+		}
+	}
+	var s struct {
+		Sandbox     struct{ Mode string }
+		Permissions struct{ DefaultMode string }
+	}
+	err = json.Unmarshal(jsonc.Plain(data), &s)
+	return s.Permissions.DefaultMode, s.Sandbox.Mode == "off", err
 }
 
 // arguments returns the command-line arguments that a run adds to Program.

@@ -270,6 +270,10 @@ func TestBranchName(t *testing.T) {
 
 // TestRefusal: a queue gives a worker no flags but those of a run, and no more rights than the worker was started with.
 func TestRefusal(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "settings.json")
+	if err := os.WriteFile(file, []byte(`{"sandbox":{"mode":"off"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args         []string
 		mode         string
@@ -286,6 +290,16 @@ func TestRefusal(t *testing.T) {
 		{args: []string{"--sandbox=off"}, bypass: true, want: "--sandbox off"},
 		{args: []string{"--sandbox=off"}, open: true},
 		{args: []string{"--dangerously-skip-permissions=true"}, mode: "bypass", bypass: true},
+		{args: []string{`--settings={"sandbox":{"mode":"off"}}`}, want: "--sandbox off"},
+		{args: []string{"--settings={\"sandbox\": { // x\n\"mode\":\"off\",}}"}, want: "--sandbox off"},
+		{args: []string{"--settings=" + file}, want: "--sandbox off"},
+		{args: []string{"--settings=" + file}, open: true},
+		{args: []string{"--settings=" + file + ".no"}, want: "cannot be read"},
+		{args: []string{`--settings={"permissions":{"defaultMode":"bypassPermissions"}}`},
+			want: "--dangerously-skip-permissions"},
+		{args: []string{`--settings={"Permissions":{"DEFAULTMODE":"bypass"}}`}, want: "--dangerously-skip-permissions"},
+		{args: []string{`--settings={"permissions":[]}`}, want: "cannot be read"},
+		{args: []string{`--settings={"permissions":{"allow":["Bash(ls)"]}}`}},
 	} {
 		w := &worker{Options: Options{Bypass: c.bypass, Unconfined: c.open}}
 		got := w.refusal(batch.Lease{Run: batch.Run{Item: batch.Item{Task: batch.Task{Mode: c.mode}}},

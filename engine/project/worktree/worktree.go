@@ -334,8 +334,12 @@ func (w *Worktree) commit(ctx context.Context, message string) (kept bool, err e
 	return kept, nil
 }
 
-// run runs git without the programs that the repository's configuration names, and returns what it prints.
+// run runs git without the programs that the repository's configuration names, and returns what it prints. git does not
+// start where it would write through a link; git status writes the index, too.
 func run(ctx context.Context, environ []string, dir string, args ...string) (string, error) {
+	if err := unlinked(dir); err != nil {
+		return "", err
+	}
 	git := permission.NewGit(dir)
 	git.Environ = environ
 	cmd, err := git.Command(ctx, dir, args...)

@@ -286,3 +286,69 @@ func TestInside(t *testing.T) {
 		t.Errorf("%q", subject)
 	}
 }
+
+// TestLinkedGit: git writes through links in a git directory. Found by attack: a repository's reflog that was a link got a
+// line into ~/.bashrc before the folder was trusted, and a task's index that was one became ~/.ssh/authorized_keys.
+func TestLinkedGit(t *testing.T) {
+	for _, name := range []string{"logs/refs/heads/knack/w", "logs/refs/heads/knack", "logs/HEAD", "refs/heads/knack", "index",
+		"worktrees", "packed-refs.lock", "config", "modules/m/index", "modules/refs/hooks", "refs/heads/hooks"} {
+		t.Run(name, func(t *testing.T) {
+			root, _ := newRepo(t)
+			outside := filepath.Join(filepath.Dir(root), "outside")
+			if err := os.WriteFile(outside, []byte("mine\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(root, ".git", filepath.FromSlash(name))
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(outside, path); err != nil {
+				t.Skip(err)
+			}
+			if _, err := Add(t.Context(), nil, root, "w"); err == nil || !strings.Contains(err.Error(), "is a link") {
+				t.Errorf("Add = %v", err)
+			}
+			if data, err := os.ReadFile(outside); err != nil || string(data) != "mine\n" {
+				t.Errorf("outside: %q, %v", data, err)
+			}
+		})
+	}
+	t.Run("in the worktree", func(t *testing.T) {
+		root, _ := newRepo(t)
+		w, err := Add(t.Context(), nil, root, "w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := strings.TrimSpace(git(t, w.Dir, "rev-parse", "--git-dir"))
+		outside := filepath.Join(filepath.Dir(root), "outside")
+		if err := os.Remove(filepath.Join(own, "index")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(outside, filepath.Join(own, "index")); err != nil {
+			t.Skip(err)
+		}
+		write(t, w.Dir, "new.txt")
+		if _, _, err := w.Commit(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), "is a link") {
+			t.Errorf("Commit = %v", err)
+		}
+		if _, err := os.Lstat(outside); err == nil {
+			t.Error("git wrote outside")
+		}
+	})
+	t.Run("hooks may be a link", func(t *testing.T) {
+		root, _ := newRepo(t)
+		hooks := filepath.Join(root, ".git", "hooks")
+		if err := os.RemoveAll(hooks); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("../shared", hooks); err != nil {
+			t.Skip(err)
+		}
+		if _, err := Add(t.Context(), nil, root, "w"); err != nil {
+			t.Error(err)
+		}
+	})
+}
