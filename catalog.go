@@ -332,8 +332,8 @@ func ownNames(read []sourceReading) map[string]*Skill {
 	return own
 }
 
-// ownLinks records a link that leads out of a project to skills that are used from another source, such as the user's own,
-// as what it is: another way to the same files.
+// ownLinks reports a link that leads out of a project as a duplicate if all skills behind it are used already, from
+// another source such as the user's own directory: it is only a second path to the same files.
 func (c *Catalog) ownLinks() {
 	for i, p := range c.problems {
 		if p.Code != CodeSymlinkOutside {

@@ -163,7 +163,7 @@ func unknownBuiltin(on map[string]bool) (problems []knack.Problem) {
 	return problems
 }
 
-// IsBuiltin reports whether the plugin is part of the program.
+// IsBuiltin reports whether the plugin comes with the program.
 func (i PluginInfo) IsBuiltin() bool { return strings.HasSuffix(i.ID, "@builtin") }
 
 // FindPlugin returns a plugin of a list by its ID. The error names one that a person may have meant; command is what
@@ -213,7 +213,8 @@ func (s *Plugins) List() ([]PluginInfo, error) {
 			continue
 		}
 		all = append(all, PluginInfo{ID: x.id, Version: x.Version, Description: x.Description, Enabled: true, Used: true,
-			Path: x.Dir, Brings: brings(len(x.Skills), "place of skills", len(x.Commands), "place of commands", len(x.Prompts), "prompt", len(x.Agents),
+			Path: x.Dir, Brings: brings(len(x.Skills), "place of skills", len(x.Commands), "place of commands",
+				len(x.Prompts), "prompt", len(x.Agents),
 				"agent", len(x.Hooks), "file of hooks", len(x.Servers), "file of servers")})
 	}
 	if s.project.options.Env.DataDir() == "" {

@@ -30,8 +30,8 @@ func ExampleReplaceTool() {
 	defer os.RemoveAll(dir)
 	model := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{{Name: "bash", Input: `{"command":"make deploy"}`}}},
 		llmtest.Answer{Want: []string{"ran elsewhere: make deploy"}, Text: "Deployed."})
-	e, err := engine.Open(ctx, engine.Options{Dir: dir, Model: model, Parts: append([]engine.Part{elsewhere}, part.All()...),
-		Env: func(name string) string { return map[string]string{"HOME": filepath.Join(dir, "home")}[name] }})
+	parts := append([]engine.Part{elsewhere}, part.All()...)
+	e, err := engine.Open(ctx, engine.Options{Dir: dir, Model: model, Parts: parts, Env: func(name string) string { return map[string]string{"HOME": filepath.Join(dir, "home")}[name] }})
 	if err != nil {
 		panic(err)
 	}

@@ -111,11 +111,12 @@ func (f *Foreign) read() {
 		}
 	}
 	if given.PiHome != "" {
-		for _, u := range [][]string{append([]string{"skills"}, given.Skills...), append([]string{"prompts"}, given.Prompts...)} {
-			for _, path := range u[1:] {
-				if len(outside(p.root, []string{path})) == 0 {
-					f.addUnused(filepath.Join(given.PiHome, "settings.json"), u[0])
-				}
+		for _, u := range []struct {
+			key   string
+			paths []string
+		}{{"skills", given.Skills}, {"prompts", given.Prompts}} {
+			if len(outside(p.root, u.paths)) < len(u.paths) { // one is in the project
+				f.addUnused(filepath.Join(given.PiHome, "settings.json"), u.key)
 			}
 		}
 		for _, name := range piFiles {
@@ -291,8 +292,8 @@ func parseRoutes(data []byte) map[string]bool {
 	return answers
 }
 
-// weight orders what has no effect: what decides where requests go, then that about which something can be done. path is
-// the file.
+// weight orders keys without effect: first those that decide where requests go, then those about which the user can do
+// something. path is the file of the key.
 func weight(path, key string) int {
 	low := strings.ToLower(key)
 	if name, _, _ := strings.Cut(low, "."); name == "env" {

@@ -74,8 +74,8 @@ func (u *userHooks) confined(file, origin string) error {
 }
 
 // runsAsUser reports whether a hook that runs in dir is the user's own, or an administrator's, and names no script of the
-// working tree: such a script is the project's, and a missing one could appear before it runs. An administrator's may
-// name one in a folder that is trusted, where it runs as it was when the session began.
+// working tree: such a script is the project's, and a missing one could appear before it runs. An administrator's may name
+// one in a folder that is trusted, where it runs as it was when the session began.
 func (u *userHooks) runsAsUser(h *hook.Hook, dir string) bool {
 	if !settled(h.Origin) || u.confined(h.DefinedIn, h.Origin) != nil {
 		return false

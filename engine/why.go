@@ -305,8 +305,8 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 	}
 }
 
-// WhyTool says in one line of untrusted text that a name is that of a tool, and where it comes from, or why a tool of one's
-// own is left out; "": it is neither.
+// WhyTool returns one line of untrusted text that says where the tool of a name comes from, or why a tool of the user's
+// own is left out; "": the name is that of neither.
 func WhyTool(tools tool.Set, problems []knack.Problem, name string) string {
 	if t, ok := tools.Find(name); ok {
 		return plain.Line(fmt.Sprintf("%s is a tool: %s.", t.Name, cmp.Or(t.Origin, "Knack's own")))

@@ -229,7 +229,8 @@ func TestGitAndDenied(t *testing.T) {
 	g.git("repo", "commit", "-qam", "two")
 	g.git("repo", "checkout", "-q", "main")
 	g.write("repo/plain", "mine")
-	place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), Git: permission.NewGitSoon(g.repo), GitEnv: true,
+	place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), GitEnv: true,
+		Git:      permission.NewGitSoon(g.repo),
 		Confined: func() bool { return true }}
 	rules := permission.Rules{Allow: rulesOf(t, "Bash(git:*) | Bash(cd:*)", permission.Flag),
 		Deny: rulesOf(t, "Read(notes.key) | Read(./keys/**) | Edit(only)", permission.User)}

@@ -83,8 +83,8 @@ func (j *judge) outerWorktrees(dir string, words []string) {
 	}
 	for _, to := range dirs {
 		if n := j.paths.name(to, dir); to != "" && n.unknownReason == "" && !j.paths.inside(n) {
-			j.file(Subject{Kind: KindEdit, Text: n.target(), Tool: j.request.Tool, Aliases: j.request.Aliases, Dir: true}, n, nil,
-				false)
+			s := Subject{Kind: KindEdit, Text: n.target(), Tool: j.request.Tool, Aliases: j.request.Aliases, Dir: true}
+			j.file(s, n, nil, false)
 		}
 	}
 }
@@ -592,7 +592,7 @@ func (t *worktree) add(sub string, args []string, confined bool) {
 	}
 }
 
-// gitSetsConfig reports whether git config with these arguments may write.
+// gitSetsConfig reports whether git config, called with these arguments, may change the configuration.
 func gitSetsConfig(args []string) bool {
 	ops := 0
 	for _, a := range args {

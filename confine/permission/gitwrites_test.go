@@ -242,8 +242,8 @@ func TestProtectedTable(t *testing.T) {
 	}
 }
 
-// TestGitOwnFiles: in a sandbox, which closes git's own files, a command that writes one asks for it; without a sandbox it
-// asks no more than before. Removing or copying a directory asks for what is protected in it.
+// TestGitOwnFiles: a sandbox makes git's own files read-only, so a command that writes one asks for it there, and only
+// there. Removing or copying a directory asks for what is protected in it.
 func TestGitOwnFiles(t *testing.T) {
 	g := newGitGround(t)
 	g.git("repo", "checkout", "-qf")

@@ -483,8 +483,8 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 	}
 }
 
-// holds returns a protected name in a directory that a program removes or copies, "" if there is none: the sandbox keeps
-// such a file from being removed or made unless the directory is open to the command.
+// holds returns a protected name in a directory that a program removes or copies; "": there is none. The sandbox does not
+// let such a file be removed or made unless the directory is open to the command.
 func (j *judge) holds(program string, n pathNames, copied string) string {
 	switch {
 	case n.unknownReason != "":

@@ -127,8 +127,8 @@ var protectedTable = []struct{ runs, names string }{
 		".config/zed"},
 }
 
-// Unwatched reports whether nothing is looked for in directories of a name: they are too large, and no program looks for
-// skills or settings there.
+// Unwatched reports whether directories of this name are not searched: they are too large, and no program looks for skills
+// or settings in them.
 func Unwatched(name string) bool {
 	switch name {
 	case "node_modules", "__pycache__", ".venv", "venv", "target", ".cache", ".tox":

@@ -21,7 +21,8 @@ func TestOtherWorkTree(t *testing.T) {
 	g.git("repo", "worktree", "add", "-q", third, "-b", "third")
 	g.git("repo", "init", "-q", filepath.Join(g.top, "unrelated"))
 	g.write("tree/sub/x", "x")
-	place := permission.PathContext{Dir: tree, Home: filepath.Join(g.top, "home"), Git: permission.NewGitSoon(tree), GitEnv: true}
+	place := permission.PathContext{Dir: tree, Home: filepath.Join(g.top, "home"), GitEnv: true,
+		Git: permission.NewGitSoon(tree)}
 	verdict := func(mode permission.Mode, allow string, s permission.Subject) permission.Decision {
 		return permission.Rules{Allow: rulesOf(t, allow, permission.Flag)}.Decide(t.Context(), mode, place, s)
 	}
@@ -99,7 +100,8 @@ func TestRelativeRulesInWorktree(t *testing.T) {
 			tree:                       {"secrets/k": permission.Deny, "sub/secrets/k": permission.Allow, "other": permission.Allow},
 			filepath.Join(tree, "sub"): {"secrets/k": permission.Allow, "sub/secrets/k": permission.Deny},
 		} {
-			place := permission.PathContext{Dir: dir, Home: filepath.Join(g.top, "home"), Git: permission.NewGitSoon(dir), GitEnv: true}
+			place := permission.PathContext{Dir: dir, Home: filepath.Join(g.top, "home"), GitEnv: true,
+				Git: permission.NewGitSoon(dir)}
 			rules := permission.Rules{Allow: rulesOf(t, "Read | Bash(*)", permission.Flag),
 				Deny: rulesOf(t, "Read(./secrets/**)", permission.User)}
 			for name, verdict := range want {

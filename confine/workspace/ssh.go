@@ -189,7 +189,7 @@ func (c *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// asks reports whether a channel may be opened. If so, the caller calls answered once OpenChannel has returned.
+// asks reports whether a channel may be opened. If it may, the caller must call answered after OpenChannel has returned.
 func (c *wire) asks() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

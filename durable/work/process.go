@@ -59,19 +59,19 @@ func (w *worker) refusal(l batch.Lease) string {
 		}
 	}
 	if open && !w.Unconfined {
-		return "it is to run without a sandbox, and its worker was not started with --sandbox off"
+		return "it asks to run without a sandbox, and the worker was not started with --sandbox off"
 	}
 	for _, mode := range modes {
 		if m, err := permission.ParseMode(mode); mode != "" && err == nil && m == permission.Bypass && !w.Bypass {
-			return "it is to run without permission checks, and its worker was not started with " +
+			return "it asks to run without permission checks, and the worker was not started with " +
 				"--dangerously-skip-permissions"
 		}
 	}
 	return ""
 }
 
-// weakened returns what settings say that only the worker's own flags may: the mode, and whether there is no sandbox. They
-// are JSON, or a file, which may be relative to dir.
+// weakened returns the permission mode of settings, and whether they switch the sandbox off: only the worker's own flags
+// may allow these. settings are JSON, or the path of a file, relative to dir.
 func weakened(dir, settings string) (mode string, open bool, err error) {
 	data := []byte(settings)
 	if !strings.HasPrefix(strings.TrimSpace(settings), "{") {

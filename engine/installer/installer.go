@@ -192,7 +192,8 @@ func (x *Installer) Update(ctx context.Context, id string) (now string, err erro
 func (x *Installer) updateInPlace(ctx context.Context, id string) (string, error) {
 	found, err := install.FindOthers(x.Claude, x.Pi)
 	if err == nil && found[id].Dir == "" {
-		err = &engine.Error{Err: errors.New("it was removed by " + install.Program(id)), Hint: "knack plugin remove " + plain.Line(id)}
+		err = &engine.Error{Err: errors.New("it was removed by " + install.Program(id)),
+			Hint: "knack plugin remove " + plain.Line(id)}
 	}
 	if err != nil {
 		return "", err

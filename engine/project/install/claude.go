@@ -95,7 +95,8 @@ func (s *Store) StageInPlace(ctx context.Context, f Found, name string, keys []S
 	if err != nil {
 		return nil, err
 	}
-	st.Item = Item{Source: plugin.Source{Kind: plugin.Path, Path: f.Dir}, Place: f.Dir, From: f.From, Entry: f.Entry, Tree: files.Tree(),
+	st.Item = Item{Source: plugin.Source{Kind: plugin.Path, Path: f.Dir}, Place: f.Dir, From: f.From,
+		Entry: f.Entry, Tree: files.Tree(),
 		Files: files, Time: now(), By: who()}
 	root, err := regular.Root(f.Dir)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // piMarket is the marketplace in the IDs of Pi's packages.
 const piMarket = "pi"
 
-// Program returns the program in whose directory an imported plugin is.
+// Program returns the name of the program that installed an imported plugin.
 func Program(id string) string {
 	if strings.HasSuffix(id, "@"+piMarket) {
 		return "Pi"

@@ -11,10 +11,9 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/gitfile"
 )
 
-// unlinked returns an error if the git directories of the repository that contains dir have a link, or something else that
-// is neither a file nor a directory, where git writes: git follows links, so that a stranger's repository, or a command
-// in the sandbox, would choose the file that our git writes outside of it. What git only reads may be a link, such as
-// hooks.
+// unlinked returns an error if a path that git may write, in the git directories of the repository that contains dir, is
+// neither a file nor a directory. Git writes through links: a stranger's repository, or a command in the sandbox, could
+// make our git, which has no sandbox, write to any file. What git only reads, such as hooks, may be a link.
 func unlinked(dir string) error {
 	for {
 		name := filepath.Join(dir, ".git")
@@ -66,6 +65,6 @@ func unlinkedBelow(git string) error {
 // onlyRead reports whether git only reads what a path in a git directory, or in that of a submodule, names.
 func onlyRead(steps []string) bool {
 	last := steps[len(steps)-1]
-	return (last == "hooks" || last == "info") && (len(steps) == 1 || steps[0] == "modules" && !slices.Contains(steps, "refs") &&
-		!slices.Contains(steps, "logs"))
+	ofSubmodule := steps[0] == "modules" && !slices.Contains(steps, "refs") && !slices.Contains(steps, "logs")
+	return (last == "hooks" || last == "info") && (len(steps) == 1 || ofSubmodule)
 }

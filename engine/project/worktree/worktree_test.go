@@ -287,8 +287,8 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestLinkedGit: git writes through links in a git directory. Found by attack: a repository's reflog that was a link got a
-// line into ~/.bashrc before the folder was trusted, and a task's index that was one became ~/.ssh/authorized_keys.
+// TestLinkedGit: our git does not write through links in a git directory. Found by attack: through a reflog that was a
+// link, a line reached ~/.bashrc before the folder was trusted; through an index, ~/.ssh/authorized_keys was made.
 func TestLinkedGit(t *testing.T) {
 	for _, name := range []string{"logs/refs/heads/knack/w", "logs/refs/heads/knack", "logs/HEAD", "refs/heads/knack", "index",
 		"worktrees", "packed-refs.lock", "config", "modules/m/index", "modules/refs/hooks", "refs/heads/hooks"} {

@@ -116,7 +116,7 @@ func write(ctx context.Context, root *os.Root, name string, data []byte, perm os
 	return root.Rename(temp, name)
 }
 
-// maxUpdate is how many bytes a file may have to be changed.
+// maxUpdate is the size, in bytes, of the largest file that Update changes.
 const maxUpdate = 256 << 20
 
 // Update replaces the content of a file by what change makes of it, while no other Update of the same directory runs,

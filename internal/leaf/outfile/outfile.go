@@ -194,7 +194,7 @@ func Write(base, path string, data []byte, perm fs.FileMode, replace bool) error
 	})
 }
 
-// maxUpdate is how many bytes a file may have to be changed.
+// maxUpdate is the size, in bytes, of the largest file that is changed.
 const maxUpdate = 16 << 20
 
 // Update is [atomicfile.Update] for a file of a project. Missing directories are made for the user alone.

@@ -98,7 +98,8 @@ func (k *knownWarnings) newOnes(problems []knack.Problem) (left []knack.Problem)
 }
 
 // aFew returns the problems with at most two lines of warnings, counting the one that close writes. Addresses without
-// effect come first, then those about no single file. It counts the others, or leaves them to the next run if there is no room for their count.
+// effect come first, then those about no single file. It counts the others, or leaves them to the next run if there is no
+// room for their count.
 func (k *knownWarnings) aFew(problems []knack.Problem) (left []knack.Problem) {
 	warns := func(p knack.Problem) bool { return p.Severity == knack.Warn }
 	address := func(p knack.Problem) bool { return p.Code == knack.CodeAddressIgnored }

@@ -3,9 +3,9 @@ package models
 import "github.com/knack-agent/knack/run/llm"
 
 // builtIn returns the program's own table. Windows, limits and prices are those of the npm package
-// @earendil-works/pi-ai 1.6.0, except that an answer has at most 131,072 tokens, and that the windows of OpenAI's models
-// are the whole ones: there they end where the price rises, which Long has. It is code, because decoding a file takes
-// longer than the rest of what a start needs to know about models.
+// @earendil-works/pi-ai 1.6.0, with two exceptions: answers are limited to 131,072 tokens, and OpenAI's models have their
+// whole windows, which the package cuts where the price rises (Long has that limit). The table is code because decoding a
+// file would take longer than everything else that a start does with models.
 func builtIn() Table {
 	return Table{
 		AsOf: "2026-11-28",

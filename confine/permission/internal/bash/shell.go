@@ -76,8 +76,9 @@ func Parse(text string, spare int) (*CommandLine, error) {
 	return ParseIn("", text, spare)
 }
 
-// ParseIn is Parse where "git rev-parse --show-toplevel" prints top; "": what it prints is not known. The caller must see
-// from the Moves that no command of the line goes to another repository, where git would print another directory.
+// ParseIn is like Parse, and takes top as the output of "git rev-parse --show-toplevel"; "": the output is not known. In
+// another repository git would print another directory, so the caller must check with Moves that no command of the line
+// enters one.
 func ParseIn(top, text string, spare int) (*CommandLine, error) {
 	if len(text) > maxLength+spare && utf8.RuneCountInString(text) > maxLength+spare {
 		return nil, errLong

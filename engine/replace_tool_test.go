@@ -46,7 +46,8 @@ func TestReplaceTool(t *testing.T) {
 		o.Parts = append([]engine.Part{replace("bash")}, part.All()...)
 		o.Values = map[string]any{"permissions.deny": []string{"Bash(rm *)"}}
 		_, s := p.open(t, o, nil, engine.SessionOptions{})
-		if report, err := engine.Converse(s).Turn(t.Context(), agent.Typed("go"), nil); err != nil || report.End.Text != "done" {
+		report, err := engine.Converse(s).Turn(t.Context(), agent.Typed("go"), nil)
+		if err != nil || report.End.Text != "done" {
 			t.Fatalf("%+v, %v", report, err)
 		}
 		if ran != 1 {
