@@ -78,7 +78,7 @@ update shows what is different.`,
 				return nil // it is imported already, or installed
 			}
 			if f.Dir == "" {
-				return fmt.Errorf("Pi has not installed it: knack plugin add %s", plain.Line(f.Add))
+				return fmt.Errorf("not installed by Pi: knack plugin add %s", plain.Line(f.Add))
 			}
 			done, err := x.Import(x.c.Context(), id, f)
 			if err != nil || !done {
