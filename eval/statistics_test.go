@@ -104,3 +104,19 @@ func TestRateCovers(t *testing.T) {
 		}
 	}
 }
+
+func TestWorse(t *testing.T) {
+	for _, c := range []struct {
+		hits, of, before, ofBefore int
+		worse                      bool
+	}{
+		{3, 10, 9, 10, true},
+		{8, 10, 9, 10, false},
+		{9, 10, 3, 10, false},
+		{0, 0, 9, 10, false},
+	} {
+		if got := eval.NewRate(c.hits, c.of).Worse(eval.NewRate(c.before, c.ofBefore)); got != c.worse {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
