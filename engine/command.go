@@ -26,7 +26,10 @@ type Command struct {
 	Instead string
 	// Anytime means that it may run during a turn. Such a command must not replace the session.
 	Anytime bool
-	Run     func(ctx context.Context, s *Session, args string) (Reply, error)
+	// Effect says what the command does with arguments, which decides for which messages of a host it runs; nil: it
+	// [Changes] something.
+	Effect func(s *Session, args string) Effect
+	Run    func(ctx context.Context, s *Session, args string) (Reply, error)
 }
 
 // SlashCommands converts commands to the type that lists, completion and the agent use.

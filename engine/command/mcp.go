@@ -14,6 +14,14 @@ import (
 
 const mcpUsage = "/mcp, /mcp NAME, /mcp login NAME, /mcp logout NAME or /mcp retry [NAME]"
 
+func serverEffect(_ *engine.Session, args string) engine.Effect {
+	verb, name, _ := strings.Cut(strings.TrimSpace(args), " ")
+	if strings.TrimSpace(name) == "" && verb != "retry" {
+		return engine.Shows
+	}
+	return engine.Changes
+}
+
 func mcpServers(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
 	verb, name, _ := strings.Cut(strings.TrimSpace(args), " ")
 	name = strings.TrimSpace(name)

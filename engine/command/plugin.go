@@ -10,6 +10,16 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
+func pluginEffect(_ *engine.Session, args string) engine.Effect {
+	switch f := strings.Fields(args); {
+	case len(f) == 0:
+		return engine.Shows
+	case f[0] == "add": // the page of what it brings asks
+		return engine.Changes
+	}
+	return engine.Stores
+}
+
 // plugins lists the plugins, adds one, or switches one on or off for all later sessions.
 func plugins(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
 	p := s.Engine().Project().Plugins()

@@ -221,6 +221,13 @@ type agentValue struct {
 
 // listAgents lists all agents, and those that are running. With the id of a running agent or of a
 // background command it shows the end of its output, or stops it.
+func agentsEffect(_ *engine.Session, args string) engine.Effect {
+	if strings.HasPrefix(args, "stop ") {
+		return engine.Changes
+	}
+	return engine.Shows
+}
+
 func listAgents(_ context.Context, s *engine.Session, args string) (engine.Reply, error) {
 	if id, ok := strings.CutPrefix(args, "stop "); ok {
 		id = strings.TrimSpace(id)
