@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -26,12 +25,12 @@ const (
 )
 
 // ShowsOnly is a [Command.Effect] of a command that shows something, whatever its arguments are.
-func ShowsOnly(*Session, string) Effect { return Shows }
+func ShowsOnly(permission.Mode, string) Effect { return Shows }
 
 // WithoutArguments returns a [Command.Effect] of a command that shows something if it has no arguments; otherwise its
 // effect is with.
-func WithoutArguments(with Effect) func(*Session, string) Effect {
-	return func(_ *Session, args string) Effect {
+func WithoutArguments(with Effect) func(permission.Mode, string) Effect {
+	return func(_ permission.Mode, args string) Effect {
 		if args == "" {
 			return Shows
 		}
@@ -39,23 +38,22 @@ func WithoutArguments(with Effect) func(*Session, string) Effect {
 	}
 }
 
-// ModeEffect is the effect of a change to a permission mode: one that allows no more than the mode in force is
-// stricter.
-func (s *Session) ModeEffect(to permission.Mode) Effect {
-	if m, err := permission.ParseMode(string(to)); err == nil && permission.Stricter(m, s.Mode()) == m {
+// ModeEffect is the effect of a change from a permission mode to another: one that allows no more is stricter.
+func ModeEffect(from, to permission.Mode) Effect {
+	if m, err := permission.ParseMode(string(to)); err == nil && permission.Stricter(m, from) == m {
 		return Shows
 	}
 	return Changes
 }
 
 // checkHost returns why a message of a host must not run a command; nil: it may, or the message is not a host's.
-func (c Command) checkHost(s *Session, in agent.Input) error {
+func (c Command) checkHost(host Host, mode permission.Mode, in agent.Input) error {
 	if !in.Host {
 		return nil
 	}
 	effect := Changes
 	if c.Effect != nil {
-		effect = c.Effect(s, in.Called.Args)
+		effect = c.Effect(mode, in.Called.Args)
 	}
 	if effect == Shows {
 		return nil
@@ -65,18 +63,18 @@ func (c Command) checkHost(s *Session, in agent.Input) error {
 		return fmt.Errorf(`%s does this only for a user, and the message does not say that one typed it ("typed": true)`,
 			name)
 	}
-	if effect == Stores && !s.Host().MaySave {
+	if effect == Stores && !host.MaySave {
 		return fmt.Errorf("%s writes settings or notes, which a host's message does only with --host-may-save", name)
 	}
 	return nil
 }
 
-// runFor runs the command that an input calls, if the input may run it.
-func (c Command) runFor(ctx context.Context, s *Session, in agent.Input) (Reply, error) {
-	if err := c.checkHost(s, in); err != nil {
-		return Reply{}, err
+// checkBypass returns errBypassAtStart for the mode bypassPermissions, unless it is the configured mode.
+func checkBypass(configured, to permission.Mode) error {
+	if to == permission.Bypass && configured != permission.Bypass {
+		return errBypassAtStart
 	}
-	return c.run(ctx, s, in.Called.Args)
+	return nil
 }
 
 // errBypassAtStart is the error for the mode bypassPermissions where nobody at the keyboard chooses it.

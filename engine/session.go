@@ -526,22 +526,20 @@ const maxTitle = 200
 // from the next call. The mode bypassPermissions can only be set if the session began with it, because
 // only the user may choose it.
 func (s *Session) Set(ctx context.Context, to session.Setting) error {
-	if to.Mode == permission.Bypass && s.engine.Project().config.Settings.Permissions.DefaultMode != permission.Bypass {
-		return errBypassAtStart
+	if err := checkBypass(s.engine.Project().config.Settings.Permissions.DefaultMode, to.Mode); err != nil {
+		return err
 	}
-	return s.set(ctx, to)
+	return s.SetTyped(ctx, to)
 }
 
 // SetTyped is Set for settings that the user typed, and only for these: it can also set the mode bypassPermissions,
 // except where a program controls the conversation ([Host.Controls]).
 func (s *Session) SetTyped(ctx context.Context, to session.Setting) error {
 	if s.Host().Controls {
-		return s.Set(ctx, to)
+		if err := checkBypass(s.engine.Project().config.Settings.Permissions.DefaultMode, to.Mode); err != nil {
+			return err
+		}
 	}
-	return s.set(ctx, to)
-}
-
-func (s *Session) set(ctx context.Context, to session.Setting) error {
 	if err := s.open(); err != nil {
 		return err
 	}

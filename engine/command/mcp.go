@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/mcp"
@@ -14,7 +15,7 @@ import (
 
 const mcpUsage = "/mcp, /mcp NAME, /mcp login NAME, /mcp logout NAME or /mcp retry [NAME]"
 
-func serverEffect(_ *engine.Session, args string) engine.Effect {
+func serverEffect(_ permission.Mode, args string) engine.Effect {
 	verb, name, _ := strings.Cut(strings.TrimSpace(args), " ")
 	if strings.TrimSpace(name) == "" && verb != "retry" {
 		return engine.Shows

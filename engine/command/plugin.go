@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/installer"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
-func pluginEffect(_ *engine.Session, args string) engine.Effect {
+func pluginEffect(_ permission.Mode, args string) engine.Effect {
 	switch f := strings.Fields(args); {
 	case len(f) == 0:
 		return engine.Shows

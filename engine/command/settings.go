@@ -52,7 +52,7 @@ func setEffort(ctx context.Context, s *engine.Session, level string) (engine.Rep
 		Value: map[string]string{"effort": now}}, nil
 }
 
-func settingsEffect(_ *engine.Session, args string) engine.Effect {
+func settingsEffect(_ permission.Mode, args string) engine.Effect {
 	if _, value, _ := strings.Cut(args, " "); strings.TrimSpace(value) != "" {
 		return engine.Stores
 	}
@@ -149,11 +149,11 @@ type ruleValue struct {
 	From    string `json:"from,omitempty"`
 }
 
-func modeEffect(s *engine.Session, mode string) engine.Effect {
+func modeEffect(now permission.Mode, mode string) engine.Effect {
 	if mode == "" {
 		return engine.Shows
 	}
-	return s.ModeEffect(permission.Mode(mode))
+	return engine.ModeEffect(now, permission.Mode(mode))
 }
 
 func permissions(ctx context.Context, s *engine.Session, mode string) (engine.Reply, error) {

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
@@ -219,15 +220,15 @@ type agentValue struct {
 	Path     string           `json:"path,omitempty"`
 }
 
-// listAgents lists all agents, and those that are running. With the id of a running agent or of a
-// background command it shows the end of its output, or stops it.
-func agentsEffect(_ *engine.Session, args string) engine.Effect {
+func agentsEffect(_ permission.Mode, args string) engine.Effect {
 	if strings.HasPrefix(args, "stop ") {
 		return engine.Changes
 	}
 	return engine.Shows
 }
 
+// listAgents lists all agents, and those that are running. With the id of a running agent or of a
+// background command it shows the end of its output, or stops it.
 func listAgents(_ context.Context, s *engine.Session, args string) (engine.Reply, error) {
 	if id, ok := strings.CutPrefix(args, "stop "); ok {
 		id = strings.TrimSpace(id)

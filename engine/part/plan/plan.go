@@ -49,7 +49,9 @@ func Part() engine.Part {
 		},
 		Commands: []engine.Command{
 			{Name: "plan", Hint: "[PROMPT]", Description: "plan first: nothing is changed until you start the plan", Run: begin,
-				Effect: func(s *engine.Session, _ string) engine.Effect { return s.ModeEffect(permission.Plan) }},
+				Effect: func(now permission.Mode, _ string) engine.Effect {
+					return engine.ModeEffect(now, permission.Plan)
+				}},
 		}}
 }
 
