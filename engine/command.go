@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/run/agent"
@@ -26,7 +27,10 @@ type Command struct {
 	Instead string
 	// Anytime means that it may run during a turn. Such a command must not replace the session.
 	Anytime bool
-	Run     func(ctx context.Context, s *Session, args string) (Reply, error)
+	// Effect says what the command does with arguments in a permission mode, which decides for which messages of a host
+	// it runs; nil: it [Changes] something.
+	Effect func(mode permission.Mode, args string) Effect
+	Run    func(ctx context.Context, s *Session, args string) (Reply, error)
 }
 
 // SlashCommands converts commands to the type that lists, completion and the agent use.
@@ -111,9 +115,13 @@ func (t *Turn) instead(name string) string {
 	return ""
 }
 
-// run runs a command and sets its name and arguments in the reply. It checks the reply's value, because a front end
+// run runs the command that an input calls, if the input may run it, and sets its name and arguments in the reply. It checks the reply's value, because a front end
 // that writes JSON could not show the reply at all.
-func (c Command) run(ctx context.Context, s *Session, args string) (Reply, error) {
+func (c Command) run(ctx context.Context, s *Session, in agent.Input) (Reply, error) {
+	args := in.Called.Args
+	if err := c.checkHost(s.Host(), s.Mode(), in); err != nil {
+		return Reply{}, err
+	}
 	if c.Run == nil {
 		return Reply{}, fmt.Errorf("/%s: the host gave no func for this command", plain.Line(c.Name))
 	}
