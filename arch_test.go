@@ -31,8 +31,9 @@ var districts = []struct {
 	{"run", []string{"run"}, []string{"leaf", "skill", "confine"}},
 	{"engine", []string{"engine"}, []string{"leaf", "skill", "confine", "run"}},
 	{"durable", []string{"durable"}, []string{"leaf", "skill", "confine", "run", "engine"}},
+	{"eval", []string{"eval"}, []string{"leaf", "skill", "confine", "run", "engine", "durable"}},
 	{"program", []string{"internal/program", "cmd", "examples"},
-		[]string{"leaf", "skill", "confine", "run", "engine", "durable"}},
+		[]string{"leaf", "skill", "confine", "run", "engine", "durable", "eval"}},
 }
 
 // only restricts what the packages of a folder may import beside leaves and each other.
@@ -104,6 +105,8 @@ func TestImportDirectionFails(t *testing.T) {
 		{"engine", "internal/program/terminal", true},
 		{"engine", "durable/batch", true},
 		{"durable/work", "engine", false},
+		{"eval", "engine", false},
+		{"engine", "eval", true},
 		{"engine/project/config", "engine/project/trust", true},
 		{"bundled", "run/llm", true},
 		{"bundled", ".", false},
