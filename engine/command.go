@@ -30,7 +30,12 @@ type Command struct {
 	// Effect says what the command does with arguments in a permission mode, which decides for which messages of a host
 	// it runs; nil: it [Changes] something.
 	Effect func(mode permission.Mode, args string) Effect
+	// Source is the file that defines the command; "": the program or the host does.
+	Source string
 	Run    func(ctx context.Context, s *Session, args string) (Reply, error)
+	// Complete returns what may stand in place of args, which is what was typed after the name so far. It must not take
+	// longer than a user waits for a key. nil: nothing is known.
+	Complete func(ctx context.Context, s *Session, args string) []string
 }
 
 // SlashCommands converts commands to the type that lists, completion and the agent use.
@@ -39,7 +44,7 @@ func SlashCommands(all []Command) []knack.SlashCommand {
 	for _, c := range all {
 		if c.Instead == "" {
 			out = append(out, knack.SlashCommand{Name: c.Name, Kind: knack.CommandProgram, Hint: c.Hint,
-				Description: c.Description})
+				Description: c.Description, Source: c.Source})
 		}
 	}
 	return out
@@ -53,10 +58,21 @@ func (t *Turn) Commands() []knack.SlashCommand {
 	return all
 }
 
-// Commands returns the program's commands, then those of its parts.
+// Commands returns the program's commands, then those of its parts, then those that the user and the project bring.
 func (p *Project) Commands() []Command {
-	all := slices.Clone(p.options.Commands)
+	all := programCommands(p.options)
 	for _, x := range p.options.Parts {
+		if x.Brings != nil {
+			all = append(all, x.Brings(p.Brought)...)
+		}
+	}
+	return all
+}
+
+// programCommands returns the commands of a program and its parts.
+func programCommands(o Options) []Command {
+	all := slices.Clone(o.Commands)
+	for _, x := range o.Parts {
 		all = append(all, x.Commands...)
 	}
 	return all
@@ -142,9 +158,20 @@ func (c Command) run(ctx context.Context, s *Session, in agent.Input) (Reply, er
 
 // Complete lists completions of a line. For a line that begins with a slash these are names with that
 // prefix, or if there are none, names that contain its letters in the same order, best match first. For a line
-// whose last word begins with @ they are MCP servers with resources, and the resources of a server.
+// whose last word begins with @ they are MCP servers with resources, and the resources of a server. What follows the
+// name of a command is completed by its Complete.
 func (t *Turn) Complete(line string) []string {
 	typed, ok := strings.CutPrefix(line, "/")
+	if name, args, more := strings.Cut(typed, " "); ok && more {
+		in := t.resolved(agent.Typed(line))
+		if c, ok := t.command(in); ok && c.Complete != nil {
+			var lines []string
+			for _, words := range c.Complete(context.Background(), t.session, args) {
+				lines = append(lines, "/"+name+" "+words)
+			}
+			return lines
+		}
+	}
 	if !ok || strings.ContainsAny(typed, " \t") {
 		word := line[strings.LastIndexAny(line, " \t\n")+1:]
 		return t.session.servers.complete(strings.TrimSuffix(line, word), word)
