@@ -8,14 +8,16 @@ import (
 	"testing/fstest"
 )
 
-// TestRows: a row's path is local, and nothing that can run or grant is read without trust.
+// TestRows: a row's path is local, and nothing that can run or grant is read without trust. Of two rows with one path,
+// one is for files with a suffix.
 func TestRows(t *testing.T) {
-	seen := map[string]bool{}
+	seen := map[[2]string]bool{}
 	for _, r := range Rows() {
-		if seen[r.Path] || !filepath.IsLocal(filepath.FromSlash(r.Path)) {
+		files := [2]string{r.Path, r.Suffix}
+		if seen[files] || !filepath.IsLocal(filepath.FromSlash(r.Path)) {
 			t.Errorf("%s: listed twice, or not below the project", r.Path)
 		}
-		seen[r.Path] = true
+		seen[files] = true
 		if r.Trust != (r.Kind != Context && r.Kind != Rule) {
 			t.Errorf("%s: trust %t", r.Path, r.Trust)
 		}
