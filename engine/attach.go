@@ -166,6 +166,8 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		if err != nil {
 			return in, err
 		}
+		// What has no form for a model (a broken PDF, say) is said before anything is sent: whoever typed the prompt can
+		// name another file. What comes from tools and servers becomes a line of text, for nobody could mend it.
 		if res.IsError {
 			return in, fmt.Errorf("%s cannot be attached: %s", path, res.Parts[0].Text)
 		}

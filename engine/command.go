@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/run/agent"
@@ -26,7 +27,15 @@ type Command struct {
 	Instead string
 	// Anytime means that it may run during a turn. Such a command must not replace the session.
 	Anytime bool
-	Run     func(ctx context.Context, s *Session, args string) (Reply, error)
+	// Effect says what the command does with arguments in a permission mode, which decides for which messages of a host
+	// it runs; nil: it [Changes] something.
+	Effect func(mode permission.Mode, args string) Effect
+	// Source is the file that defines the command; "": the program or the host does.
+	Source string
+	Run    func(ctx context.Context, s *Session, args string) (Reply, error)
+	// Complete returns what may stand in place of args, which is what was typed after the name so far. It must not take
+	// longer than a user waits for a key. nil: nothing is known.
+	Complete func(ctx context.Context, s *Session, args string) []string
 }
 
 // SlashCommands converts commands to the type that lists, completion and the agent use.
@@ -35,7 +44,7 @@ func SlashCommands(all []Command) []knack.SlashCommand {
 	for _, c := range all {
 		if c.Instead == "" {
 			out = append(out, knack.SlashCommand{Name: c.Name, Kind: knack.CommandProgram, Hint: c.Hint,
-				Description: c.Description})
+				Description: c.Description, Source: c.Source})
 		}
 	}
 	return out
@@ -49,10 +58,21 @@ func (t *Turn) Commands() []knack.SlashCommand {
 	return all
 }
 
-// Commands returns the program's commands, then those of its parts.
+// Commands returns the program's commands, then those of its parts, then those that the user and the project bring.
 func (p *Project) Commands() []Command {
-	all := slices.Clone(p.options.Commands)
+	all := programCommands(p.options)
 	for _, x := range p.options.Parts {
+		if x.Brings != nil {
+			all = append(all, x.Brings(p.Brought)...)
+		}
+	}
+	return all
+}
+
+// programCommands returns the commands of a program and its parts.
+func programCommands(o Options) []Command {
+	all := slices.Clone(o.Commands)
+	for _, x := range o.Parts {
 		all = append(all, x.Commands...)
 	}
 	return all
@@ -111,9 +131,13 @@ func (t *Turn) instead(name string) string {
 	return ""
 }
 
-// run runs a command and sets its name and arguments in the reply. It checks the reply's value, because a front end
+// run runs the command that an input calls, if the input may run it, and sets its name and arguments in the reply. It checks the reply's value, because a front end
 // that writes JSON could not show the reply at all.
-func (c Command) run(ctx context.Context, s *Session, args string) (Reply, error) {
+func (c Command) run(ctx context.Context, s *Session, in agent.Input) (Reply, error) {
+	args := in.Called.Args
+	if err := c.checkHost(s.Host(), s.Mode(), in); err != nil {
+		return Reply{}, err
+	}
 	if c.Run == nil {
 		return Reply{}, fmt.Errorf("/%s: the host gave no func for this command", plain.Line(c.Name))
 	}
@@ -134,9 +158,20 @@ func (c Command) run(ctx context.Context, s *Session, args string) (Reply, error
 
 // Complete lists completions of a line. For a line that begins with a slash these are names with that
 // prefix, or if there are none, names that contain its letters in the same order, best match first. For a line
-// whose last word begins with @ they are MCP servers with resources, and the resources of a server.
+// whose last word begins with @ they are MCP servers with resources, and the resources of a server. What follows the
+// name of a command is completed by its Complete.
 func (t *Turn) Complete(line string) []string {
 	typed, ok := strings.CutPrefix(line, "/")
+	if name, args, more := strings.Cut(typed, " "); ok && more {
+		in := t.resolved(agent.Typed(line))
+		if c, ok := t.command(in); ok && c.Complete != nil {
+			var lines []string
+			for _, words := range c.Complete(context.Background(), t.session, args) {
+				lines = append(lines, "/"+name+" "+words)
+			}
+			return lines
+		}
+	}
 	if !ok || strings.ContainsAny(typed, " \t") {
 		word := line[strings.LastIndexAny(line, " \t\n")+1:]
 		return t.session.servers.complete(strings.TrimSuffix(line, word), word)

@@ -151,6 +151,11 @@ type Host struct {
 	// HookRan is called when a command of a hook starts, and when it has ended; nil: nothing is. It may be called
 	// concurrently.
 	HookRan func(hook.Ran)
+	// Controls means that a program sends the messages. What it says that a user has typed does not choose the mode
+	// bypassPermissions, unless the conversation began with it.
+	Controls bool
+	// MaySave means that messages of the host may write the user's settings and notes: see [Stores].
+	MaySave bool
 	// Plan is what the model is told about how to plan, when plan mode begins; "": nothing more.
 	Plan string
 	// Elicit answers the questions of MCP servers; nil: the session's Person does.

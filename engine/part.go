@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
@@ -27,6 +28,9 @@ import (
 type Part struct {
 	Name     string    // unique among the parts of a program
 	Commands []Command // they come after the program's own
+	// Brings returns the commands that the user and the project bring, which come after all others. It is called often.
+	// nil: there are none.
+	Brings func(Brought) []Command
 	// Shorthand returns the command line that a prompt of the user's stands for, such as "# TEXT"; other prompts are
 	// returned unchanged. nil: there is none.
 	Shorthand func(prompt string) string
@@ -66,7 +70,24 @@ type Brought struct {
 	Check func(file string, data []byte) error
 	// Names returns the names of the program's tools, which nothing else may have; nil: there are none.
 	Names func() []string
+	// CommandNames returns the names of the program's commands, also those in other agents; nil: there are none.
+	CommandNames func() []string
+
+	kept *keptFinds // nil: nothing is kept
 }
+
+// Keep returns what find returned when it was first called for the part with this name in this project, so that a part
+// searches once for its tools, its commands and its problems. The zero Brought keeps nothing.
+func (b Brought) Keep(part string, find func() any) any {
+	if b.kept == nil {
+		return find()
+	}
+	once, _ := b.kept.LoadOrStore(part, sync.OnceValue(find))
+	return once.(func() any)()
+}
+
+// keptFinds has what parts found, as funcs, by their names.
+type keptFinds struct{ sync.Map }
 
 // Live is a part in one session. Every field may be nil. The funcs may be called by several goroutines; no lock of the
 // session is held meanwhile.
@@ -210,6 +231,26 @@ func (c *Conv) CallServer(ctx context.Context, name string, input any) (tool.Res
 		return tool.Result{}, err
 	}
 	return tool.Call(ctx, tool.Set{*t}, llm.ToolCall{ID: "part", Name: t.Name, Input: data}, tool.AllowAll, nil), nil
+}
+
+// CallTyped calls a tool of the part's, which need not be one of the model's, because the user typed it: that counts as
+// approval, as for [Session.Shell]. The tool must work in Here. progress may be nil.
+func (c *Conv) CallTyped(ctx context.Context, t tool.Tool, input json.RawMessage, progress func(tool.Result)) (tool.Result,
+	error) {
+	if err := c.session.open(); err != nil {
+		return tool.Result{}, err
+	}
+	g, err := c.session.Now().typedGate(gate.Typed)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	tools, at := tool.Set{t}, c.session.place.now()
+	for _, p := range c.session.parts {
+		if p.Wrap != nil {
+			tools = p.Wrap(tools, at)
+		}
+	}
+	return tool.Call(ctx, tools, llm.ToolCall{ID: "typed", Name: t.Name, Input: input}, g, progress), nil
 }
 
 // Here returns the place where the session works now.

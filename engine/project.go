@@ -121,6 +121,15 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	p.Brought.Check = p.trust.Check
 	p.Brought.Names = func() []string { return KnownTools(o.Parts...).AllNames() }
+	p.Brought.CommandNames = func() (names []string) {
+		for _, c := range programCommands(o) {
+			if c.Instead == "" {
+				names = append(append(names, c.Name), c.Also...)
+			}
+		}
+		return names
+	}
+	p.Brought.kept = &keptFinds{}
 	if !o.Bare && p.hasLayer("user") {
 		p.Brought.User = env.ConfigDir()
 	}

@@ -45,7 +45,7 @@ func (s *Session) Send(ctx context.Context, m QueuedMessage) (Queued, error) {
 	t := s.Now()
 	now := t.resolved(m.Input) // what it calls is looked up again when it leaves the queue
 	if c, ok := t.command(now); ok && c.Anytime {
-		reply, err := c.run(ctx, s, now.Called.Args)
+		reply, err := c.run(ctx, s, now)
 		return Queued{Reply: &reply}, err
 	} else if ok && m.When != Later {
 		return Queued{}, fmt.Errorf("/%s: %w", c.Name, ErrCommandWaits)

@@ -112,7 +112,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 	in = t.resolved(in)
 	if c, ok := t.command(in); ok {
 		last := s.log.Last()
-		reply, err := c.run(ctx, s, in.Called.Args)
+		reply, err := c.run(ctx, s, in)
 		if err != nil && ctx.Err() != nil {
 			yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 			return false

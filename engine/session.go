@@ -526,15 +526,20 @@ const maxTitle = 200
 // from the next call. The mode bypassPermissions can only be set if the session began with it, because
 // only the user may choose it.
 func (s *Session) Set(ctx context.Context, to session.Setting) error {
-	p := s.engine.Project()
-	if to.Mode == permission.Bypass && p.config.Settings.Permissions.DefaultMode != permission.Bypass {
-		return errors.New("bypassPermissions can only be chosen when the program starts")
+	if err := checkBypass(s.engine.Project().config.Settings.Permissions.DefaultMode, to.Mode); err != nil {
+		return err
 	}
 	return s.SetTyped(ctx, to)
 }
 
-// SetTyped is Set for settings that the user typed, and only for these: it can also set the mode bypassPermissions.
+// SetTyped is Set for settings that the user typed, and only for these: it can also set the mode bypassPermissions,
+// except where a program controls the conversation ([Host.Controls]).
 func (s *Session) SetTyped(ctx context.Context, to session.Setting) error {
+	if s.Host().Controls {
+		if err := checkBypass(s.engine.Project().config.Settings.Permissions.DefaultMode, to.Mode); err != nil {
+			return err
+		}
+	}
 	if err := s.open(); err != nil {
 		return err
 	}

@@ -16,10 +16,12 @@ type Report struct {
 	Began   time.Time `json:"began"`
 	Millis  int64     `json:"took_ms"`
 	Seed    uint64    `json:"seed"`
-	Partial bool      `json:"partial,omitempty"` // the run was ended before everything was done
-	Routing *Routing  `json:"routing,omitempty"` // nil: the set has no queries
-	Tasks   *Tasks    `json:"tasks,omitempty"`   // nil: the set has no cases, or the model is find
-	Cost    Cost      `json:"cost"`
+	// Digest is of the set, the text of the skill and what is asked of the run: a run that is resumed must have the same.
+	Digest  string   `json:"digest"`
+	Partial bool     `json:"partial,omitempty"` // the run was ended before everything was done
+	Routing *Routing `json:"routing,omitempty"` // nil: the set has no queries
+	Tasks   *Tasks   `json:"tasks,omitempty"`   // nil: the set has no cases, or the model is find
+	Cost    Cost     `json:"cost"`
 	// Problems are what could not be read or done. What they name does not count.
 	Problems []Problem `json:"problems,omitempty"`
 }
@@ -67,6 +69,7 @@ type QueryResult struct {
 
 // A QueryTrial is one time that a query was asked.
 type QueryTrial struct {
+	Trial  int      `json:"trial"` // from 1
 	Routed Routed   `json:"routed"`
 	Called []string `json:"called,omitempty"` // the skills that were called, in order
 	Error  string   `json:"error,omitempty"`  // it could not be asked; it does not count

@@ -64,7 +64,7 @@ const (
 	FileMatches  CheckType = "file-regex"    // the file Path matches the regular expression Value
 	JSONPath     CheckType = "json-path"     // in the file Path, or the answer if it is "", At has the value Value
 	CommandExits CheckType = "command"       // the command line Value exits with Exit, in the sandbox
-	Snapshot     CheckType = "snapshot"      // the files of the directory Path stand in the trial's directory, byte for byte
+	Snapshot     CheckType = "snapshot"      // each file of the directory Path is in the trial's, with the same bytes
 	ToolUsed     CheckType = "tool-used"     // the tool Value was called, with inputs that match Pattern
 	ToolOrder    CheckType = "tool-order"    // the tools of Values were called in this order; others may be between them
 )

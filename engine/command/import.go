@@ -58,8 +58,7 @@ func Import(store session.Store, dir string, in io.Reader, name string, tools to
 func importSession(ctx context.Context, s *engine.Session, path string) (engine.Reply, error) {
 	p := s.Engine().Project()
 	if path = strings.TrimSpace(path); path == "" {
-		example := filepath.Join("~", ".claude", "projects", "DIR", "SESSION.jsonl")
-		return engine.Reply{Text: "/import FILE, such as " + example}, nil
+		return engine.Reply{Text: offerTranscripts(p.Env(), p.Dir())}, nil
 	}
 	f, err := openTyped(ctx, s.Engine(), typedPath(p, path))
 	if err != nil {

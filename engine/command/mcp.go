@@ -7,12 +7,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/mcp"
 )
 
 const mcpUsage = "/mcp, /mcp NAME, /mcp login NAME, /mcp logout NAME or /mcp retry [NAME]"
+
+func serverEffect(_ permission.Mode, args string) engine.Effect {
+	verb, name, _ := strings.Cut(strings.TrimSpace(args), " ")
+	if strings.TrimSpace(name) == "" && verb != "retry" {
+		return engine.Shows
+	}
+	return engine.Changes
+}
 
 func mcpServers(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
 	verb, name, _ := strings.Cut(strings.TrimSpace(args), " ")

@@ -5,10 +5,21 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/installer"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
+
+func pluginEffect(_ permission.Mode, args string) engine.Effect {
+	switch f := strings.Fields(args); {
+	case len(f) == 0:
+		return engine.Shows
+	case f[0] == "add": // the page of what it brings asks
+		return engine.Changes
+	}
+	return engine.Stores
+}
 
 // plugins lists the plugins, adds one, or switches one on or off for all later sessions.
 func plugins(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {

@@ -52,6 +52,13 @@ func setEffort(ctx context.Context, s *engine.Session, level string) (engine.Rep
 		Value: map[string]string{"effort": now}}, nil
 }
 
+func settingsEffect(_ permission.Mode, args string) engine.Effect {
+	if _, value, _ := strings.Cut(args, " "); strings.TrimSpace(value) != "" {
+		return engine.Stores
+	}
+	return engine.Shows
+}
+
 // Settings is the reply of /settings. args is a key and a value to set, a key or the beginning of keys to show, or "".
 func Settings(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
 	p := s.Engine().Project()
@@ -140,6 +147,13 @@ type ruleValue struct {
 	Verdict string `json:"verdict"`
 	Rule    string `json:"rule"`
 	From    string `json:"from,omitempty"`
+}
+
+func modeEffect(now permission.Mode, mode string) engine.Effect {
+	if mode == "" {
+		return engine.Shows
+	}
+	return engine.ModeEffect(now, permission.Mode(mode))
 }
 
 func permissions(ctx context.Context, s *engine.Session, mode string) (engine.Reply, error) {

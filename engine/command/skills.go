@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
@@ -217,6 +218,13 @@ type agentValue struct {
 	Shadowed bool             `json:"shadowed,omitempty"`
 	Working  int              `json:"working"`
 	Path     string           `json:"path,omitempty"`
+}
+
+func agentsEffect(_ permission.Mode, args string) engine.Effect {
+	if strings.HasPrefix(args, "stop ") {
+		return engine.Changes
+	}
+	return engine.Shows
 }
 
 // listAgents lists all agents, and those that are running. With the id of a running agent or of a

@@ -27,7 +27,8 @@ func Part() engine.Part {
 			return engine.PartTools{Listed: tool.Set{memory.Tool(memory.Options{})}}
 		},
 		Commands: []engine.Command{{Name: "memory", Hint: "[add TEXT]",
-			Description: "list notes; add, propose, edit, on, off", Run: command}},
+			Description: "list notes; add, propose, edit, on, off", Run: command,
+			Effect: engine.WithoutArguments(engine.Stores)}},
 		Skills: map[string]engine.PartSkill{"remember": {Text: listed, Open: func(p *engine.Project) bool {
 			n := notesOf(p)
 			return n.Auto || n.ReadClaude

@@ -17,18 +17,25 @@ import (
 	"github.com/knack-agent/knack/run/tool"
 )
 
-// A definition describes a tool, in NAME.json or after "knack-tool:" in the first lines of the program.
+// A definition describes a tool, in NAME.json or after "knack-tool:" in the first lines of the program, or a command,
+// after "knack-command:" there.
 type definition struct {
 	Name        string // "": that of the file
 	Description string
+	Timeout     float64 // seconds; 0: that of commands of bash
+
+	// Of a command.
+	Hint     string // of what may be typed after its name
+	Complete bool   // it completes what is typed after its name, when it is called with --knack-complete
+
+	// Of a tool.
 	InputSchema json.RawMessage
 	Command     words   // nil: the program is the file beside NAME.json
 	Effect      effects // what it may do, besides running
 	// Subjects are what a call uses besides running the program, by the rules that decide about it. Each is a path into
 	// the input such as "$.file".
 	Subjects map[string]string
-	Timeout  float64 // seconds; 0: that of commands
-	Summary  string  // one line for the user; {field} stands for a field of the input
+	Summary  string // one line for the user; {field} stands for a field of the input
 }
 
 // words are a command: one text, which has no arguments, or a list.
@@ -66,49 +73,60 @@ func (e *effects) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// headLines is how many lines of a program are searched for its definition, and headMark what begins it.
+// headLines is how many lines of a program are searched for its definition.
+const headLines = 20
+
+// A mark begins the definition in a program. It tells a tool from a command.
+type mark string
+
 const (
-	headLines = 20
-	headMark  = "knack-tool:"
+	toolMark    mark = "knack-tool:"
+	commandMark mark = "knack-command:"
 )
 
-// nameOf is what a tool may be called: providers accept no other names.
+// what is the word for what has the mark.
+func (m mark) what() string { return strings.TrimSuffix(strings.TrimPrefix(string(m), "knack-"), ":") }
+
+// nameOf is what a tool or a command may be called: providers accept no other names of tools.
 var nameOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`) })
 
-// CheckName returns why a tool cannot have a name; nil: it can.
+// CheckName returns why a tool or a command cannot have a name; nil: it can.
 func CheckName(name string) error {
 	switch {
 	case !nameOf().MatchString(name):
-		return fmt.Errorf("%q is not a name of a tool: it begins with a letter, and has at most 64 letters, digits, - and _",
-			name)
+		return fmt.Errorf("%q is not a name: one begins with a letter, and has at most 64 letters, digits, - and _", name)
 	case strings.HasPrefix(strings.ToLower(name), "mcp__"):
 		return errors.New("mcp__ begins the names of servers' tools")
 	}
 	return nil
 }
 
-// inHead returns what a program says after "knack-tool:" in a comment of its first lines: a description, or the JSON of a
+// inHead returns what a program says after a mark in a comment of its first lines: a description, or the JSON of a
 // definition on the same line.
-func inHead(program []byte) (text string, ok bool) {
+func inHead(program []byte, m mark) (text string, ok bool) {
+	text, line := commented(program, m)
+	return text, 0 < line && line <= headLines
+}
+
+// commented returns the first comment of a program that begins with a mark, and its line; 0: there is none in its first
+// 64 KB.
+func commented(program []byte, m mark) (text string, line int) {
 	lines := bufio.NewScanner(bytes.NewReader(program[:min(len(program), 64<<10)]))
 	lines.Buffer(nil, 64<<10)
-	for range headLines {
-		if !lines.Scan() {
-			return "", false
-		}
-		before, after, found := strings.Cut(lines.Text(), headMark)
+	for line := 1; lines.Scan(); line++ {
+		before, after, found := strings.Cut(lines.Text(), string(m))
 		if found && strings.Trim(before, " \t#/;*-%\"'<!") == "" {
-			return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(after), "*/")), true
+			return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(after), "*/")), line
 		}
 	}
-	return "", false
+	return "", 0
 }
 
 // oneText is the schema of a tool whose program gives only a description.
 const oneText = `{"type":"object","properties":{"input":{"type":"string","description":"what the tool gets"}}}`
 
-// parse reads a definition: JSON, or a description.
-func parse(text string) (*definition, error) {
+// parse reads the definition of what has a mark: JSON, or a description.
+func parse(text string, m mark) (*definition, error) {
 	text = strings.TrimSpace(text)
 	d := &definition{}
 	if !strings.HasPrefix(text, "{") {
@@ -123,15 +141,24 @@ func parse(text string) (*definition, error) {
 			return nil, errors.New("there is more than one JSON object")
 		}
 	}
-	return d, d.check()
-}
-
-func (d *definition) check() error {
 	if d.Description = strings.TrimSpace(d.Description); d.Description == "" {
-		return errors.New("there is no description")
+		return nil, errors.New("there is no description")
 	}
 	if d.Timeout < 0 || d.Timeout > 24*60*60 {
-		return errors.New("timeout must be from 0 to 86400 seconds")
+		return nil, errors.New("timeout must be from 0 to 86400 seconds")
+	}
+	if m == commandMark {
+		if d.Command != nil || d.InputSchema != nil || d.Effect != 0 || d.Subjects != nil || d.Summary != "" {
+			return nil, errors.New("a command has only name, description, hint, complete and timeout")
+		}
+		return d, nil
+	}
+	return d, d.checkTool()
+}
+
+func (d *definition) checkTool() error {
+	if d.Hint != "" || d.Complete {
+		return errors.New("hint and complete are fields of a command")
 	}
 	if d.Command != nil && (len(d.Command) == 0 || strings.TrimSpace(d.Command[0]) == "") {
 		return errors.New("command is empty")
@@ -178,8 +205,8 @@ func (d *definition) summary(input json.RawMessage) string {
 	return text
 }
 
-// find returns the texts in an input at a path such as $.file, $.to.file or $.files[*].
-func find(input json.RawMessage, path string) (texts []string, err error) {
+// textsAt returns the texts in an input at a path such as $.file, $.to.file or $.files[*].
+func textsAt(input json.RawMessage, path string) (texts []string, err error) {
 	var v any
 	if err := json.Unmarshal(input, &v); err != nil {
 		return nil, err

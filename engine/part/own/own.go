@@ -1,4 +1,5 @@
-// Package own is the part with the tools that users and projects write themselves, as programs in any language.
+// Package own is the part with the tools and commands that users and projects write themselves, as programs in any
+// language.
 //
 // A tool is an executable file NAME in the directory tools of the user's configuration, or in .knack/tools of a project,
 // which says so in a comment in its first 20 lines:
@@ -7,12 +8,13 @@
 //	# knack-tool: {"description": "Lists what is open.", "inputSchema": {"type": "object"}}
 //
 // or has a file NAME.json with that object beside it, which may also name another command, in which ./FILE is a file
-// beside it. Other files there are plain files. Nothing is run to find out what a file is. A call gets the input as JSON
-// on standard input and, up to 100 KB, in KNACK_TOOL_INPUT; what it prints is the result: see [coding.RunProgram].
+// beside it. A command, which the user types as /NAME, is an executable file in commands of the user's configuration or in
+// .knack/commands, with a comment "knack-command: DESCRIPTION". Other files there are plain files. Nothing is run to find
+// out what a file is. What programs get and print is told by [coding.RunProgram] and [reply].
 //
-// A call needs a rule Tool(NAME) or the user's answer, whatever effect the definition declares, and it runs in the
-// sandbox, as bash does. The bytes of a project's tools, and of all other files in that directory, must be approved, when
-// the session begins and before each call.
+// A call of a tool needs a rule Tool(NAME) or the user's answer, whatever effect the definition declares; to type a command
+// is an answer. Both run in the sandbox, as bash does. The bytes of a project's programs, and of all other files in their
+// directory, must be approved, when the session begins and before each call.
 package own
 
 import (
@@ -41,25 +43,41 @@ import (
 	"github.com/knack-agent/knack/run/tool/coding"
 )
 
-// Part is the part of own tools.
+// Part is the part of own tools and commands.
 func Part() engine.Part {
-	return engine.Part{Name: "own", Open: open,
-		Problems: func(b engine.Brought) []knack.Problem { _, problems := Find(b); return problems },
+	return engine.Part{Name: name, Open: open,
+		Problems: func(b engine.Brought) []knack.Problem { return find(b).problems },
+		Brings:   func(b engine.Brought) []engine.Command { return find(b).slash() },
 		Known: func(b engine.Brought) engine.PartTools {
-			programs, _ := Find(b)
-			return engine.PartTools{Placed: tools(programs, engine.Place{}, coding.Options{})}
+			return engine.PartTools{Placed: tools(find(b).tools, engine.Place{}, coding.Options{})}
 		}}
 }
 
+const name = "own"
+
+// live is the part in a session.
+type live struct {
+	conv *engine.Conv
+
+	mu     sync.Mutex
+	coding coding.Options // of the session's own tools
+}
+
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
-	programs, _ := Find(c.Project().Brought)
-	return &engine.Live{Placed: func(in engine.Place, o coding.Options) tool.Set { return tools(programs, in, o) }}, nil
+	programs, l := find(c.Project().Brought).tools, &live{conv: c}
+	return &engine.Live{Value: l, Placed: func(in engine.Place, o coding.Options) tool.Set {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if in.Worktree == "" {
+			l.coding = o
+		}
+		return tools(programs, in, o)
+	}}, nil
 }
 
 // Tools returns the tools as they work in a workspace without a conversation.
 func Tools(b engine.Brought, ws workspace.Workspace, o coding.Options) tool.Set {
-	programs, _ := Find(b)
-	return tools(programs, engine.Place{Workspace: ws}, o)
+	return tools(find(b).tools, engine.Place{Workspace: ws}, o)
 }
 
 // tools returns programs as tools that work in a place.
@@ -70,7 +88,7 @@ func tools(programs []*Program, in engine.Place, o coding.Options) (set tool.Set
 	return set
 }
 
-// A Program is a tool that is a program.
+// A Program is a tool or a command that is a program.
 type Program struct {
 	Name string
 	Path string // of the file that defines it, absolute
@@ -85,30 +103,53 @@ type Program struct {
 // maxProgram limits the size of a program, in bytes; what a project has is limited by what can be approved.
 const maxProgram = 64 << 20
 
-// row says where a project has its tools.
-func row() layout.Row { return layout.Rows(layout.Tool)[0] }
+// found is what the user and a project bring.
+type found struct {
+	tools, commands []*Program
+	problems        []knack.Problem
+}
+
+// find returns what there is, which is looked for once in each project.
+func find(b engine.Brought) *found {
+	return b.Keep(name, func() any {
+		f := &found{}
+		f.tools = f.search(b, toolMark, "a tool of Knack", b.Names)
+		f.commands = f.search(b, commandMark, "a command of Knack", b.CommandNames)
+		return f
+	}).(*found)
+}
 
 // Find returns the tools, the nearest directory of a project first and the user's last. A tool whose name is taken is left
-// out, and so is one that is not approved; the problems say so.
+// out, and so is one that is not approved; the problems, which are also those of commands, say so.
 func Find(b engine.Brought) (programs []*Program, problems []knack.Problem) {
+	f := find(b)
+	return f.tools, f.problems
+}
+
+// Commands returns the commands, in the order of Find.
+func Commands(b engine.Brought) []*Program { return find(b).commands }
+
+// search returns what has a mark, and adds to the problems. reserved, if not nil, returns the names that nobody may have
+// except whoever is named.
+func (f *found) search(b engine.Brought, m mark, whose string, reserved func() []string) (programs []*Program) {
 	taken := map[string]string{}
 	names := sync.OnceFunc(func() {
-		if b.Names == nil {
+		if reserved == nil {
 			return
 		}
-		for _, name := range b.Names() {
-			taken[strings.ToLower(name)] = "a tool of Knack"
+		for _, name := range reserved() {
+			taken[strings.ToLower(name)] = whose
 		}
 	})
 	add := func(dir string, check func(string, []byte) error) {
-		found, bad := findIn(dir, check)
-		problems = append(problems, bad...)
+		found, bad := findIn(dir, m, check)
+		f.problems = append(f.problems, bad...)
 		for _, p := range found {
 			names() // most directories have none
 			key := strings.ToLower(p.Name)
 			if other, ok := taken[key]; ok {
-				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn,
-					Path: p.Path, Message: fmt.Sprintf("the tool %s is not used: %s has that name", p.Name, other),
+				f.problems = append(f.problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn,
+					Path: p.Path, Message: fmt.Sprintf("the %s %s is not used: %s has that name", m.what(), p.Name, other),
 					Hint: "rename the file"})
 				continue
 			}
@@ -116,17 +157,18 @@ func Find(b engine.Brought) (programs []*Program, problems []knack.Problem) {
 			programs = append(programs, p)
 		}
 	}
+	row := layout.Rows(map[mark]layout.Kind{toolMark: layout.Tool, commandMark: layout.Program}[m])[0]
 	for _, dir := range b.Dirs {
-		add(filepath.Join(dir, filepath.FromSlash(row().Path)), b.Check)
+		add(filepath.Join(dir, filepath.FromSlash(row.Path)), b.Check)
 	}
 	if b.User != "" {
-		add(filepath.Join(b.User, "tools"), nil)
+		add(filepath.Join(b.User, m.what()+"s"), nil)
 	}
-	return programs, problems
+	return programs
 }
 
-// findIn returns the tools in a directory. check is that of a project; nil: the user's.
-func findIn(dir string, check func(string, []byte) error) (programs []*Program, problems []knack.Problem) {
+// findIn returns what has a mark in a directory. check is that of a project; nil: the user's.
+func findIn(dir string, m mark, check func(string, []byte) error) (programs []*Program, problems []knack.Problem) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -135,7 +177,7 @@ func findIn(dir string, check func(string, []byte) error) (programs []*Program, 
 		var p knack.Problem
 		if !errors.As(err, &p) {
 			p = knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Path: path,
-				Message: "the tool is left out: " + err.Error(), Hint: "knack help tools"}
+				Message: "the " + m.what() + " is left out: " + err.Error(), Hint: "knack help tools"}
 		}
 		same := func(q knack.Problem) bool { return q.Path == p.Path && q.Message == p.Message }
 		if !slices.ContainsFunc(problems, same) { // one file that is not approved closes all tools of its directory
@@ -148,12 +190,19 @@ func findIn(dir string, check func(string, []byte) error) (programs []*Program, 
 	}
 	files := map[string][]string{} // by the name without suffixes
 	for _, e := range entries {
-		if name := stem(e.Name()); name != "" && !e.IsDir() {
+		name := stem(e.Name())
+		switch {
+		case name == "" || m == commandMark && strings.EqualFold(filepath.Ext(e.Name()), ".md"): // a template
+		case e.IsDir():
+			for _, path := range misplaced(filepath.Join(dir, e.Name()), m) {
+				bad(path, fmt.Errorf("it must be directly in %s", dir))
+			}
+		default:
 			files[name] = append(files[name], e.Name())
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		p, err := load(dir, name, files[name], check)
+		p, err := load(dir, name, files[name], m, check)
 		switch {
 		case err != nil:
 			bad(filepath.Join(dir, files[name][0]), err)
@@ -164,31 +213,53 @@ func findIn(dir string, check func(string, []byte) error) (programs []*Program, 
 	return programs, problems
 }
 
-// stem is the name of the tool that a file may be; "": a hidden file.
+// misplaced returns the programs in a subdirectory that have a mark: their authors expect that they are used.
+func misplaced(dir string, m mark) (paths []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if data, err := regular.Read(path, maxProgram); err == nil {
+			if _, ok := inHead(data, m); ok {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
+}
+
+// stem is the name of the tool or command that a file may be; "": a hidden file.
 func stem(file string) string {
 	name, _, _ := strings.Cut(file, ".")
 	return name
 }
 
-// load reads the tool that files of one name may be; nil: they are plain files.
-func load(dir, name string, files []string, check func(string, []byte) error) (*Program, error) {
+// load reads the tool or command that files of one name may be; nil: they are plain files.
+func load(dir, name string, files []string, m mark, check func(string, []byte) error) (*Program, error) {
 	p := &Program{Name: name}
 	if check != nil {
 		p.folder, p.check = dir, check
 	}
 	var text string
 	var program []byte
+	late := 0 // the line of a mark that is too far below
 	for _, file := range files {
 		path := filepath.Join(dir, file)
 		data, err := regular.Read(path, maxProgram)
 		if err != nil {
 			return nil, err
 		}
-		if file == name+".json" {
+		if file == name+".json" && m == toolMark {
 			text, p.Path = string(data), path
 			continue
 		}
-		head, ok := inHead(data)
+		head, line := commented(data, m)
+		ok := 0 < line && line <= headLines
+		if info, err := os.Stat(path); line > headLines && err == nil && info.Mode()&0o111 != 0 {
+			late = line
+		}
 		if p.program != "" && !ok {
 			continue // a plain file beside the program
 		}
@@ -198,6 +269,9 @@ func load(dir, name string, files []string, check func(string, []byte) error) (*
 		}
 	}
 	if p.Path == "" {
+		if late > 0 {
+			return nil, fmt.Errorf("its line %d has %s, which counts only in the first %d lines", late, m, headLines)
+		}
 		return nil, nil
 	}
 	if check != nil { // before anything of it is used
@@ -205,7 +279,7 @@ func load(dir, name string, files []string, check func(string, []byte) error) (*
 			return nil, err
 		}
 	}
-	d, err := parse(text)
+	d, err := parse(text, m)
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +358,7 @@ func (p *Program) origin() string {
 func (p *Program) subjects(ws workspace.Workspace, input json.RawMessage) ([]permission.Subject, error) {
 	all := []permission.Subject{{Kind: permission.KindTool, Text: p.Name, Note: "it runs " + p.line()}}
 	for what, path := range p.definition.Subjects {
-		texts, err := find(input, path)
+		texts, err := textsAt(input, path)
 		if err != nil {
 			return nil, err
 		}
@@ -317,38 +391,13 @@ func (p *Program) line() string {
 func (p *Program) run(ctx context.Context, ws workspace.Workspace, o coding.Options, call tool.Input) (tool.Result,
 	error) {
 	if !call.Allows(permission.KindTool, p.Name) {
-		return tool.Result{}, errors.New("the call changed after it was allowed: it was not run")
+		return tool.Result{}, errChanged
 	}
-	c := workspace.Command{Stdin: bytes.NewReader(call.JSON), Env: []string{"KNACK_TOOL_NAME=" + p.Name},
-		Args: slices.Clone(p.definition.Command)}
+	c := workspace.Command{Stdin: bytes.NewReader(call.JSON), Env: []string{"KNACK_TOOL_NAME=" + p.Name}}
 	if len(call.JSON) <= maxEnv {
 		c.Env = append(c.Env, "KNACK_TOOL_INPUT="+string(call.JSON))
 	}
-	if p.check != nil {
-		if err := p.approved(); err != nil {
-			return tool.Result{}, fmt.Errorf("%s was not run: %w", p.Name, err)
-		}
-	}
-	if p.program != "" {
-		data, err := regular.Read(p.program, maxProgram)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		if sha256.Sum256(data) != p.sum {
-			return tool.Result{}, fmt.Errorf("%s has changed since the session began: it was not run. /new reads it again",
-				p.program)
-		}
-		if len(c.Args) == 0 {
-			c.Args = []string{p.program}
-		}
-		real, err := filepath.EvalSymlinks(p.program)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		c.Scripts = []workspace.Script{{Name: p.program, Path: real, Data: data}}
-	}
-	c.Allow.Read = []string{filepath.Dir(p.Path)}
-	c, err := ws.Prepare(c)
+	c, err := p.prepare(ws, c)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -357,4 +406,36 @@ func (p *Program) run(ctx context.Context, ws workspace.Workspace, o coding.Opti
 		res.Touched[i] = ws.Path(path)
 	}
 	return res, nil
+}
+
+var errChanged = errors.New("the call changed after it was allowed: it was not run")
+
+// prepare verifies the program and completes the command that runs it: its arguments, to which those of c are added, and
+// what it may read.
+func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspace.Command, error) {
+	c.Args = append(slices.Clone(p.definition.Command), c.Args...)
+	if p.check != nil {
+		if err := p.approved(); err != nil {
+			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
+		}
+	}
+	if p.program != "" {
+		data, err := regular.Read(p.program, maxProgram)
+		if err != nil {
+			return c, err
+		}
+		if sha256.Sum256(data) != p.sum {
+			return c, fmt.Errorf("%s has changed since it was read: it was not run. /new reads it again", p.program)
+		}
+		if len(p.definition.Command) == 0 {
+			c.Args = append([]string{p.program}, c.Args...)
+		}
+		real, err := filepath.EvalSymlinks(p.program)
+		if err != nil {
+			return c, err
+		}
+		c.Scripts = []workspace.Script{{Name: p.program, Path: real, Data: data}}
+	}
+	c.Allow.Read = []string{filepath.Dir(p.Path)}
+	return ws.Prepare(c)
 }

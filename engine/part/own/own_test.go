@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 		`{"description": "x", "inputSchema": []}`:                                 "inputSchema",
 		`{"description": "x", "inputSchema": {"type": "object", "$ref": "#/no"}}`: "inputSchema",
 	} {
-		_, err := parse(text)
+		_, err := parse(text, toolMark)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
@@ -56,7 +56,7 @@ func TestInHead(t *testing.T) {
 		strings.Repeat("x", 1<<20):                    "-",
 		"":                                            "-",
 	} {
-		got, ok := inHead([]byte(program))
+		got, ok := inHead([]byte(program), toolMark)
 		if !ok {
 			got = "-"
 		}
@@ -70,7 +70,7 @@ func TestFindPaths(t *testing.T) {
 	input := json.RawMessage(`{"file": "a", "to": {"file": "b"}, "files": ["c", "d"], "n": 1, "no": null}`)
 	for path, want := range map[string]string{"$.file": "a", "$.to.file": "b", "$.files[*]": "c d", "$.none": "", "$.no": "",
 		"$.file.x": "", "$.n": "error", "$.files": "error", "$.to": "error"} {
-		texts, err := find(input, path)
+		texts, err := textsAt(input, path)
 		got := strings.Join(texts, " ")
 		if err != nil {
 			got = "error"
@@ -86,12 +86,12 @@ func FuzzParse(f *testing.F) {
 	f.Add("# knack-tool: {\"description\": \"x\", \"effect\": \"reads\"}", `{"a": ["b"]}`, "$.a[*]")
 	f.Add("# knack-tool: x", `{}`, "$.")
 	f.Fuzz(func(t *testing.T, program, input, path string) {
-		if text, ok := inHead([]byte(program)); ok {
-			if d, err := parse(text); err == nil {
+		if text, ok := inHead([]byte(program), toolMark); ok {
+			if d, err := parse(text, toolMark); err == nil {
 				d.summary(json.RawMessage(input))
 			}
 		}
-		find(json.RawMessage(input), path)
+		textsAt(json.RawMessage(input), path)
 	})
 }
 
@@ -139,7 +139,7 @@ func TestFind(t *testing.T) {
 	if got, want := strings.Join(names, ", "), "both The project's., go Runs go., mine Mine."; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
-	if got, want := strings.Join(wrong, " "), "9x Read both device empty.json flat mcp__a__b"; got != want {
+	if got, want := strings.Join(wrong, " "), "9x Read both device empty.json flat inner mcp__a__b"; got != want {
 		t.Errorf("problems of %s; want %s", got, want)
 	}
 	for _, p := range programs {

@@ -48,7 +48,10 @@ func Part() engine.Part {
 			return engine.PartTools{Unlisted: tools(nil, nil, func() bool { return true })}
 		},
 		Commands: []engine.Command{
-			{Name: "plan", Hint: "[PROMPT]", Description: "plan first: nothing is changed until you start the plan", Run: begin},
+			{Name: "plan", Hint: "[PROMPT]", Description: "plan first: nothing is changed until you start the plan", Run: begin,
+				Effect: func(now permission.Mode, _ string) engine.Effect {
+					return engine.ModeEffect(now, permission.Plan)
+				}},
 		}}
 }
 

@@ -30,7 +30,8 @@ func commands() []engine.Command {
 		{Name: "undo", Description: "take back the last turn: its changes of files, and the messages", Run: undo},
 		{Name: "redo", Hint: "[force]", Description: "take back the last /undo or /rewind", Run: redo},
 		{Name: "rewind", Also: []string{"checkpoint"}, Hint: "[N [WHAT]]",
-			Description: "go back to before a message, with the files, or list them", Run: rewind},
+			Description: "go back to before a message, with the files, or list them", Run: rewind,
+			Effect: engine.WithoutArguments(engine.Changes)},
 	}
 }
 

@@ -33,6 +33,8 @@ func loads(k Kind, at string, data []byte) []string {
 		return []string{"replaces or extends the system prompt"}
 	case Hooks:
 		return []string{"may be run by hooks in settings"}
+	case layout.Program:
+		return []string{"may be run, in the sandbox, as a command that you type"}
 	case layout.Tool:
 		return []string{"may be run as a tool of the model, in the sandbox and after a question"}
 	}

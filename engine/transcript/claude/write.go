@@ -31,8 +31,11 @@ type Writer struct {
 // File returns the path of a transcript below the directory of Claude Code's files, such as ~/.claude. dir is the
 // session's directory.
 func File(config, dir, id string) string {
-	return filepath.Join(config, "projects", projectKey(dir), id+".jsonl")
+	return filepath.Join(Folder(config, dir), id+".jsonl")
 }
+
+// Folder returns the folder with the transcripts of a directory, below the directory of Claude Code's files.
+func Folder(config, dir string) string { return filepath.Join(config, "projects", projectKey(dir)) }
 
 var unsafe = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^a-zA-Z0-9]`) })
 

@@ -4,6 +4,7 @@ package pi
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,12 @@ import (
 	"github.com/knack-agent/knack/run/llm/anthropic"
 	"github.com/knack-agent/knack/run/session"
 )
+
+// Folder returns the folder with the sessions of a directory, below the directory of Pi's files, such as ~/.pi/agent.
+func Folder(agent, dir string) string {
+	name := strings.TrimPrefix(strings.TrimPrefix(dir, "/"), `\`)
+	return filepath.Join(agent, "sessions", "--"+strings.NewReplacer("/", "-", `\`, "-", ":", "-").Replace(name)+"--")
+}
 
 // An entry is a line of ~/.pi/agent/sessions/DIR/SESSION.jsonl after the first. The entries
 // form a tree by parentId; in version 1 they have no IDs and form a list.

@@ -30,9 +30,10 @@ const (
 	System   Kind = "system" // replaces or extends the system prompt
 	Style    Kind = "style"  // adds to the system prompt if the setting outputStyle names it
 	Settings Kind = "settings"
-	Hooks    Kind = "hooks" // scripts that hooks in settings may run
-	Tool     Kind = "tool"  // programs that are tools of the model, see package own
-	MCP      Kind = "mcp"   // servers
+	Hooks    Kind = "hooks"   // scripts that hooks in settings may run
+	Tool     Kind = "tool"    // programs that are tools of the model, see package own
+	Program  Kind = "program" // programs that are commands of the user, and all other files beside commands
+	MCP      Kind = "mcp"     // servers
 	Context  Kind = "context"
 	Rule     Kind = "rule" // a context file that may wait for a file that matches its paths
 )
@@ -83,6 +84,7 @@ var rows = []Row{
 	{Kind: Hooks, Path: ".claude/hooks", Depth: Depth, Trust: true},
 	{Kind: Hooks, Path: ".pi/hooks", Depth: Depth, Trust: true},
 	{Kind: Tool, Path: ".knack/tools", Depth: Depth, Trust: true},
+	{Kind: Program, Path: ".knack/commands", Depth: Depth, Trust: true},
 	{Kind: MCP, Path: ".mcp.json", Trust: true},
 	{Kind: MCP, Path: ".knack/mcp.json", Trust: true},
 	{Kind: MCP, Path: ".pi/mcp.json", Trust: true},

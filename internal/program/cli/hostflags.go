@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 )
@@ -46,8 +47,9 @@ var refusedFlags = map[string]string{
 
 // withoutUnknown removes flags that this program does not know, each with the value after it,
 // and returns a Problem for each. It does so only if the arguments contain --input-format
-// stream-json, because hosts pass every flag that their SDK has. In other cases it returns args
-// unchanged, and cobra reports the unknown flag.
+// stream-json, because hosts pass every flag that their SDK has. It also removes empty arguments that are no flag's
+// value: an SDK writes them after a switch to which its host gave "", and there is no prompt among such arguments. In
+// other cases it returns args unchanged, and cobra reports the unknown flag.
 func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Problem, error) {
 	flags := root.Flags()
 	var kept []string
@@ -66,6 +68,7 @@ func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Probl
 			structured = structured || known.Name == "input-format" && args[i+1] == "stream-json"
 			kept = append(kept, arg, args[i+1])
 			i++
+		case arg == "":
 		case known != nil || name == "":
 			structured = structured || known != nil && known.Name == "input-format" && strings.HasSuffix(arg, "=stream-json")
 			kept = append(kept, arg)
@@ -235,6 +238,11 @@ func (f *runFlags) checkHost() error {
 	if f.permissionPrompt != "" && f.permissionPrompt != "stdio" {
 		return engine.Usagef("--permission-prompt-tool stdio", "--permission-prompt-tool: %q is not stdio: a server's tool "+
 			"cannot approve calls", f.permissionPrompt)
+	}
+	if f.mode == "auto" && f.inputFormat != "text" {
+		f.mode = string(permission.Default)
+		f.problems = append(f.problems, knack.Problem{Code: knack.CodeFlagUnknown, Severity: knack.Info,
+			Path: "command line", Message: "--permission-mode auto: the mode is default, in which the host is asked"})
 	}
 	switch f.thinking {
 	case "", "adaptive", "enabled":

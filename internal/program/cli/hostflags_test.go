@@ -44,6 +44,23 @@ func TestFlagSpellings(t *testing.T) {
 	})
 }
 
+// TestEmptyArguments: with structured input, an empty argument is only the value of a flag that takes one.
+func TestEmptyArguments(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--replay-user-messages||--input-format|stream-json|--model|": "--replay-user-messages|--input-format|" +
+			"stream-json|--model|",
+		"--later||--input-format=stream-json||-p": "--input-format=stream-json|-p",
+		"|-p|hello":     "|-p|hello",
+		"--verbose||-p": "--verbose||-p",
+	} {
+		kept, _, err := withoutUnknown(rootCommand(nil), strings.Split(args, "|"))
+		if got := strings.Join(kept, "|"); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", args, got, err, want)
+		}
+	}
+}
+
 // TestRestrictingWords: with structured input, an unknown flag whose name says that it restricts is an error.
 func TestRestrictingWords(t *testing.T) {
 	t.Parallel()

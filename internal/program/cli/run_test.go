@@ -130,13 +130,17 @@ func dead(ts *testscript.TestScript, neg bool, args []string) {
 
 // prompts writes lines of stream-json input, one for each prompt: prompts OUT PROMPT…
 func prompts(ts *testscript.TestScript, neg bool, args []string) {
+	typed := len(args) > 0 && args[0] == "-typed"
+	if typed {
+		args = args[1:]
+	}
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: prompts out prompt…")
+		ts.Fatalf("usage: prompts [-typed] out prompt…")
 	}
 	var out bytes.Buffer
 	lines := json.NewEncoder(&out)
 	for _, text := range args[1:] {
-		ts.Check(lines.Encode(map[string]any{"type": "user",
+		ts.Check(lines.Encode(map[string]any{"type": "user", "typed": typed,
 			"message": map[string]string{"role": "user", "content": text}}))
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out.Bytes(), 0o644))

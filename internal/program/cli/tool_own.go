@@ -118,11 +118,11 @@ func writeNew(root *os.Root, name string, data []byte) error {
 func toolCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [NAME]",
-		Short: "Check the tools of your own",
-		Long: `Check the tools of your own, or one of them: what is wrong with their definitions, and
-whether they are approved. Nothing of them runs.
+		Short: "Check the tools and commands of your own",
+		Long: `Check the tools and commands of your own, or those with a name: what is wrong with their
+definitions, and whether they are approved. Nothing of them runs.
 
-The exit code is 1 if a tool cannot be used.`,
+The exit code is 1 if one cannot be used.`,
 		Example: "  knack tool check line-count",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -136,9 +136,15 @@ The exit code is 1 if a tool cannot be used.`,
 	return c
 }
 
-// checkOwnTools prints the tools, or the one with a name, and what is wrong with them.
+// checkOwnTools prints the tools and commands, or those with a name, and what is wrong with them.
 func checkOwnTools(c *cobra.Command, b engine.Brought, name string) error {
 	programs, problems := own.Find(b)
+	tools := len(programs)
+	programs, problems = slices.Concat(programs, own.Commands(b)), slices.Clone(problems)
+	slash := map[*own.Program]string{}
+	for _, p := range programs[tools:] {
+		slash[p] = "/"
+	}
 	is := func(path string) bool {
 		found, _, _ := strings.Cut(filepath.Base(path), ".")
 		return name == "" || found == name
@@ -148,11 +154,11 @@ func checkOwnTools(c *cobra.Command, b engine.Brought, name string) error {
 		return !is(p.Path) && p.Code != knack.CodeUntrusted && p.Code != knack.CodeChanged // they concern all of a directory
 	})
 	if name != "" && len(programs)+len(problems) == 0 {
-		return &engine.Error{Err: fmt.Errorf("tool check: there is no tool %s", plain.Line(name)),
+		return &engine.Error{Err: fmt.Errorf("tool check: there is no tool or command %s", plain.Line(name)),
 			Hint: "knack tool new " + plain.Line(name)}
 	}
 	for _, p := range programs {
-		fmt.Fprintf(c.OutOrStdout(), "%s  %s\n  %s\n", p.Name, plain.Line(p.Path), plain.Line(p.Description()))
+		fmt.Fprintf(c.OutOrStdout(), "%s%s  %s\n  %s\n", slash[p], p.Name, plain.Line(p.Path), plain.Line(p.Description()))
 	}
 	for _, p := range problems {
 		fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s: %s (%s)\n", p.Severity, plain.Line(p.Path), plain.Line(p.Message), p.Hint)

@@ -352,7 +352,7 @@ func (u *permissionUpdate) gate() (gate.Update, error) {
 			return out, fmt.Errorf("updatedPermissions: %w", err)
 		}
 	case updateSetMode:
-		out.Mode = permission.Mode(u.Mode)
+		out.Mode = modeOf(u.Mode)
 	case updateAddDirectories:
 		out.Dirs = u.Directories
 	default:

@@ -4,12 +4,16 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
@@ -159,5 +163,77 @@ func TestBypass(t *testing.T) {
 	h.user("go")
 	h.expect(`"subtype":"permission_denied"`, `Bash(touch b)`)
 	h.expect(`"type":"result"`, `"result":"done"`)
+	h.end()
+}
+
+// TestCommandsOfNobody: a host's message that no user typed runs a command only if that shows something, concerns this
+// conversation alone or makes something stricter. The table has each command.
+func TestCommandsOfNobody(t *testing.T) {
+	t.Parallel()
+	shows := []string{"quit", "help", "hotkeys", "session", "resume", "name A", "fork", "tree", "compact", "clear", "context",
+		"cost", "model", "effort", "skills", "skill x", "why x", "release", "permissions", "agents", "agents 1", "hooks",
+		"mcp", "mcp x", "plugin", "settings", "settings permissions", "logout", "add-dir", "output-style", "doctor",
+		"review", "init", "changelog", "rewind", "memory", "plan do it"}
+	refused := []string{"new", "resume 1", "clone", "fork 1", "tree 1", "export", "export x", "import x",
+		"share", "copy", "model haiku", "effort low", "release all", "permissions acceptEdits",
+		"permissions bypassPermissions", "permissions  bypassPermissions", "agents stop 1", "mcp login x", "mcp logout x",
+		"mcp retry", "mcp retry x", "plugin add x", "plugin x off", "trust", "settings model haiku",
+		"settings permissions.allow Bash", "config model haiku", "login", "login anthropic", "logout anthropic", "reload",
+		"add-dir /", "output-style none", "undo", "redo", "rewind 1", "memory on", "memory add x", "memory off"}
+
+	h := newHost(t, llmtest.New(), nil)
+	all := command.All("")
+	for _, p := range part.All() {
+		all = append(all, p.Commands...)
+	}
+	for _, c := range all {
+		names := func(line string) bool { name, _, _ := strings.Cut(line, " "); return name == c.Name }
+		if c.Instead == "" && !slices.ContainsFunc(slices.Concat(shows, refused), names) {
+			t.Errorf("/%s is in no list", c.Name)
+		}
+	}
+	for _, line := range shows {
+		name, args, _ := strings.Cut(line, " ")
+		c := all[slices.IndexFunc(all, func(c engine.Command) bool { return c.Name == name })]
+		if got := c.Effect(permission.Default, args); got != engine.Shows {
+			t.Errorf("/%s: %v", line, got)
+		}
+	}
+	for _, line := range refused {
+		h.user("/" + line)
+		h.must(h.expect(`"type":"result"`), `"is_error":true`, "does this only for a user")
+	}
+	h.user("/permissions plan") // stricter
+	h.must(h.expect(`"type":"result"`), `"is_error":false`, "mode: plan")
+	h.user("/permissions default")
+	h.must(h.expect(`"type":"result"`), "does this only for a user")
+	h.end()
+}
+
+// TestCommandsOfHost: what a host says that its user typed stores nothing without --host-may-save, and chooses the mode
+// bypassPermissions only if the program began with it, also after a second initialize.
+func TestCommandsOfHost(t *testing.T) {
+	t.Parallel()
+	typed := func(h *host, text string) string {
+		h.say(`{"type":"user","typed":true,"message":{"role":"user","content":"%s"}}`, text)
+		return h.expect(`"type":"result"`)
+	}
+	for _, maySave := range []bool{false, true} {
+		h := newHost(t, llmtest.New(), nil, func(_ *engine.Options, o *Options) { o.MaySave = maySave })
+		h.ask("1", `{"subtype":"initialize"}`)
+		h.ask("2", `{"subtype":"initialize"}`)
+		for _, line := range []string{"/settings effort low", "/memory on", "/output-style none"} {
+			if line := typed(h, line); strings.Contains(line, "--host-may-save") == maySave {
+				t.Error(maySave, line)
+			}
+		}
+		h.must(typed(h, "/permissions acceptEdits"), "mode: acceptEdits")
+		h.must(typed(h, "/permissions bypassPermissions"), "only be chosen when the program starts")
+		h.end()
+	}
+	h := newHost(t, llmtest.New(), nil,
+		values(map[string]any{"permissions.defaultMode": string(permission.Bypass)}))
+	h.must(typed(h, "/permissions default"), "mode: default")
+	h.must(typed(h, "/permissions bypassPermissions"), "mode: bypassPermissions")
 	h.end()
 }

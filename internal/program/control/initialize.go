@@ -228,6 +228,7 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any
 		given := u.host
 		now := session.Host()
 		given.Servers, given.Own, given.Rules, given.HookRan = now.Servers, now.Own, now.Rules, now.HookRan
+		given.Controls, given.MaySave = now.Controls, now.MaySave
 		for _, p := range session.SetHost(given) {
 			u.problem("%s", p)
 		}

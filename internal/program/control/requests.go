@@ -194,9 +194,18 @@ type interrupted struct {
 	Cancelled []string `json:"cancelled,omitempty"`
 }
 
+// modeOf returns the mode of a name that a host uses: in auto, which Knack does not have, a classifier of the host's
+// vendor allows calls, so that the mode in which the host is asked comes closest.
+func modeOf(name string) permission.Mode {
+	if name == "auto" {
+		return permission.Default
+	}
+	return permission.Mode(name)
+}
+
 func (s *server) setMode(ctx context.Context, request json.RawMessage) (any, error) {
 	in, err := parse[struct {
-		Mode permission.Mode `json:"mode"`
+		Mode string `json:"mode"`
 	}](request)
 	if err != nil {
 		return nil, err
@@ -208,7 +217,7 @@ func (s *server) setMode(ctx context.Context, request json.RawMessage) (any, err
 	if err != nil {
 		return nil, err
 	}
-	if err := session.Set(ctx, sessionlog.Setting{Mode: in.Mode}); err != nil {
+	if err := session.Set(ctx, sessionlog.Setting{Mode: modeOf(in.Mode)}); err != nil {
 		return nil, err
 	}
 	s.Messages.modeChanged(session.Mode())

@@ -635,6 +635,7 @@ func (s *server) start(ctx context.Context) (*engine.Session, error) {
 	}
 	session, err := s.Start(ctx, answerer, func(o *engine.SessionOptions) {
 		s.setup.edit(o)
+		o.Host.Controls, o.Host.MaySave = true, s.MaySave
 		s.runner.Schema.Edit(o)
 		s.Messages.Edit(o)
 	})

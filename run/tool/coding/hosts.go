@@ -21,7 +21,7 @@ func (d BashDetails) ForHosts(text string) BashResult {
 	if d.Status != "" {
 		text = strings.TrimSuffix(text, "\n\n"+d.Status)
 	}
-	if d.Job != "" || text == noOutput {
+	if d.Job != "" || text == NoOutput {
 		text = "" // it is about the job, or says that there is none
 	}
 	return BashResult{Stdout: text, Interrupted: d.Aborted || d.TimedOut, Job: d.Job}

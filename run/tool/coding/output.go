@@ -106,14 +106,14 @@ func (o Output) WriteLines(text string) {
 // Text closes the Output and returns its text; "" if there is none.
 func (o Output) Text() string {
 	text, _, _ := o.out.end()
-	if text == noOutput {
+	if text == NoOutput {
 		return ""
 	}
 	return text
 }
 
-// noOutput replaces an empty text, which models reject.
-const noOutput = "(no output)"
+// NoOutput is the text of a result that has none, because models reject an empty one.
+const NoOutput = "(no output)"
 
 // spill creates the file.
 func (o *output) spill() {
@@ -174,7 +174,7 @@ func (o *output) end() (text string, c truncate.Cut, path string) {
 		text += "\n\n" + tailNotice(c, o.limits, path, next, o.err)
 	}
 	if strings.TrimSpace(text) == "" {
-		text = noOutput
+		text = NoOutput
 	}
 	return text, c, path
 }

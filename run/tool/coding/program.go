@@ -42,7 +42,7 @@ func RunProgram(ctx context.Context, ws workspace.Workspace, c workspace.Command
 		}
 		return res
 	}
-	if why != noOutput {
+	if why != NoOutput {
 		res.Parts = append(res.Parts, llm.Text("Standard error:\n"+why))
 	}
 	return res
@@ -128,7 +128,7 @@ func (r programResult) result(o Options) tool.Result {
 		res.Parts = append(res.Parts, media.Parts([]llm.Part{{Media: &llm.Media{MIME: p.MIME, Name: p.Name, Data: p.Data}}})...)
 	}
 	if len(res.Parts) == 0 {
-		res.Parts = []llm.Part{llm.Text(noOutput)}
+		res.Parts = []llm.Part{llm.Text(NoOutput)}
 	}
 	return res
 }
