@@ -14,8 +14,6 @@
 //	Seam     wraps the model of one trial, such as to record or to replay what it answers
 //	Judge    decides about one plain sentence with a quotation from the transcript
 //
-// Nothing in this package prints or asks, and it knows no format of files. It is also the district of the packages that
-// do: eval/format reads and writes the files of others, eval/record keeps answers of models, eval/report makes pages
-// and tables, evaltest runs sets in `go test`. They may import everything below the program, and only the program and
-// tests import them.
+// Nothing in this package prints or asks, and it knows no format of files. Package record keeps what models answer, and
+// gives a Seam the means to replay it. Only the program and tests import this district.
 package eval

@@ -1,8 +1,8 @@
 // Package secrets finds text of secrets in other text, also in simple codings.
 //
-// [Found] looks for the words of a secret: as they are, in other letter case, escaped, reversed, with characters
-// between them, in base64, base32 or hexadecimal, also twice, and for a half of a long key. Encryption, compression and
-// small pieces are not found.
+// [Key] knows how keys of services look. [Found] looks for the words of a secret: as they are, in other letter case,
+// escaped, reversed, with characters between them, in base64, base32 or hexadecimal, also twice, and for a half of a
+// long key. Encryption, compression and small pieces are not found.
 package secrets
 
 import (
@@ -69,6 +69,23 @@ func mixed(s string) bool {
 }
 
 func letter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
+
+var keys = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY|\bsk-[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|` +
+		`\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}|\bAKIA[A-Z0-9]{16}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}|` +
+		`\bAIza[A-Za-z0-9_-]{30,}|\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.`)
+})
+
+// Key returns the first private key, or key in the form of a known service, that a text contains; "": there is none.
+// Unlike [Found] it needs to know no secret. Examples in documentation, such as sk-your-key-goes-here, are none.
+func Key(text string) string {
+	for _, key := range keys().FindAllString(text, -1) {
+		if strings.HasPrefix(key, "-----") || mixed(key) && !strings.HasSuffix(key, "EXAMPLE") {
+			return key
+		}
+	}
+	return ""
+}
 
 // Found reports whether a text contains a word of one of some secrets.
 func Found(text string, secrets []string) bool {

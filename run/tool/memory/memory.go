@@ -8,6 +8,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -367,16 +368,14 @@ func (m *memory) write(root *os.Root, at place, content string) error {
 	return atomicfile.WriteIn(root, at.name, []byte(content), 0o600)
 }
 
-var looksSecret = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY|\bsk-[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|` +
-		`\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}|\bAKIA[A-Z0-9]{16}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}|` +
-		`\bAIza[A-Za-z0-9_-]{30,}|\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.|` +
-		`(?i)\b(?:password|passwd|secret|token|api[_-]?key)["']?\s*[:=]\s*["']?[^\s"'<>$]{8,}|://[^\s/:@]+:[^\s/@]{3,}@`)
+var password = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(?:password|passwd|secret|token|api[_-]?key)["']?\s*[:=]\s*["']?[^\s"'<>$]{8,}|` +
+		`://[^\s/:@]+:[^\s/@]{3,}@`)
 })
 
 // secret explains why a text looks like a secret; "": it does not.
 func (m *memory) secret(content string) string {
-	if key := looksSecret().FindString(content); key != "" {
+	if key := cmp.Or(secrets.Key(content), password().FindString(content)); key != "" {
 		return "it begins with " + plain.Line(key[:min(4, len(key))]) + "…"
 	}
 	if m.opt.Secrets == nil {

@@ -1,0 +1,341 @@
+package record
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack/run/llm"
+)
+
+// A Path is a directory that is another one in each run, such as that of a trial.
+type Path struct {
+	Name string // what it is called in the file: letters
+	Dir  string // absolute
+}
+
+// request is what a recording keeps of a request: what it says, without what differs from run to run.
+type request struct {
+	Model    string   `json:"model"`
+	Effort   string   `json:"effort,omitempty"`
+	Search   string   `json:"search,omitempty"`
+	System   string   `json:"system"` // these are hashes of texts
+	Tools    string   `json:"tools"`
+	Messages []string `json:"messages"`
+}
+
+// key identifies a request.
+func (q *request) key() string {
+	data, err := json.Marshal(q)
+	if err != nil {
+		panic(err) // it has only strings
+	}
+	return digest(string(data))
+}
+
+// digest returns the first 16 bytes of a hash: what is compared was written by one user for one case.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// A reading makes the request of one model comparable. It keeps the texts that it has seen.
+type reading struct {
+	dirs []dir
+
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]string // hashes of raw texts to those of their general forms
+	texts map[string]string            // general forms, by hash
+}
+
+// dir is a Path with the ways in which texts write it.
+type dir struct{ mark, plain, quoted string }
+
+func newReading(paths []Path) *reading {
+	n := &reading{known: map[[sha256.Size]byte]string{}, texts: map[string]string{}}
+	for _, p := range paths {
+		if p.Dir == "" || p.Dir == "/" || !filepath.IsAbs(p.Dir) {
+			continue
+		}
+		for _, d := range []string{p.Dir, real(p.Dir)} {
+			mark := "$[" + p.Name + "]"
+			if !slices.ContainsFunc(n.dirs, func(o dir) bool { return o.plain == d }) {
+				n.dirs = append(n.dirs, dir{mark, d, quoted(d)})
+			}
+		}
+	}
+	slices.SortStableFunc(n.dirs, func(a, b dir) int { return len(b.plain) - len(a.plain) }) // the inner ones first
+	return n
+}
+
+// real returns a directory without links, as programs that run in it print it.
+func real(dir string) string {
+	if r, err := filepath.EvalSymlinks(dir); err == nil {
+		return r
+	}
+	return dir
+}
+
+// quoted returns a text as it stands inside a JSON string.
+func quoted(s string) string {
+	data, _ := json.Marshal(s)
+	return string(data[1 : len(data)-1])
+}
+
+// request returns what a request says.
+func (n *reading) request(model string, req *llm.Request) *request {
+	q := &request{Model: model, Effort: req.Effort, Messages: []string{},
+		System: n.text(system, req.System), Tools: n.keep(tools(req.Tools))}
+	if s := req.Search; s != nil {
+		q.Search = fmt.Sprintf("%q but %q", s.Allowed, s.Blocked)
+	}
+	ids := map[string]string{} // of calls, which are numbered in the order of the conversation
+	for i := range req.Messages {
+		q.Messages = append(q.Messages, n.message(&req.Messages[i], ids))
+	}
+	return q
+}
+
+// tools returns names and schemas, in the order of the names.
+func tools(all []llm.ToolSpec) string {
+	lines := make([]string, len(all))
+	for i, t := range all {
+		lines[i] = t.Name + " " + canonical(t.Schema)
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// canonical returns JSON with the fields of objects in order; what is no JSON is returned as it is.
+func canonical(data json.RawMessage) string {
+	var v any
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return string(data)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return string(data)
+	}
+	return string(out)
+}
+
+// message returns the hash of a message. What the model thought is left out: it follows from the requests before, and
+// only the provider can read some of it.
+func (n *reading) message(m *llm.Message, ids map[string]string) string {
+	var b strings.Builder
+	origin := input
+	part := func(p *llm.Part) {
+		switch {
+		case p.Thinking != nil:
+		case p.Media != nil:
+			fmt.Fprintf(&b, "\n[%s %s %s]", p.Media.MIME, p.Media.Name, p.Media.Hash())
+		default:
+			b.WriteString("\n" + n.general(origin, p.Text))
+		}
+	}
+	id := func(id string) string {
+		if ids[id] == "" {
+			ids[id] = strconv.Itoa(len(ids) + 1)
+		}
+		return ids[id]
+	}
+	b.WriteString(string(m.Role) + ":")
+	for i := range m.Parts {
+		switch p := &m.Parts[i]; {
+		case p.Call != nil:
+			fmt.Fprintf(&b, "\ncall %s: %s %s", id(p.Call.ID), p.Call.Name, n.general(result, canonical(p.Call.Input)))
+		case p.Result != nil:
+			fmt.Fprintf(&b, "\nresult %s of %s:", id(p.Result.ID), p.Result.Name)
+			if p.Result.IsError {
+				b.WriteString(" error")
+			}
+			origin = result
+			for j := range p.Result.Parts {
+				part(&p.Result.Parts[j])
+			}
+			origin = input
+		default:
+			part(p)
+		}
+	}
+	return n.keep(b.String())
+}
+
+// keep stores a text in its general form, and returns its hash.
+func (n *reading) keep(text string) string {
+	hash := digest(text)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.texts[hash] = text
+	return hash
+}
+
+// text stores the general form of a text, and returns its hash.
+func (n *reading) text(o origin, text string) string {
+	raw := sha256.Sum256([]byte(text))
+	n.mu.Lock()
+	hash := n.known[raw]
+	n.mu.Unlock()
+	if hash != "" {
+		return hash
+	}
+	hash = n.keep(n.general(o, text))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known[raw] = hash
+	return hash
+}
+
+// An origin says who wrote a text.
+type origin int
+
+const (
+	input  origin = iota // the user, or a skill: what it says counts
+	result               // a tool, or the model's call of it: also durations and hashes differ from run to run
+	system               // the program
+)
+
+// patterns are what differs from run to run. The first are for texts of every origin, the others only for those of
+// result and system. All but those of paths have a digit.
+var patterns = sync.OnceValue(func() (p struct{ all, results []pattern }) {
+	const month = `(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?`
+	const day = `(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*`
+	const clock = `\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?`
+	add := func(list *[]pattern, mark string, exprs ...string) {
+		for _, e := range exprs {
+			*list = append(*list, pattern{regexp.MustCompile(e), mark})
+		}
+	}
+	add(&p.all, "$[id]", `\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`)
+	add(&p.all, "$[date]",
+		`\b\d{4}-\d{2}-\d{2}(?:[T ]`+clock+`(?:Z| ?[+-]\d{2}:?\d{2}\b)?)?`,
+		`\b(?:`+day+`,? )?`+month+`  ?\d{1,2}(?:st|nd|rd|th)?,?(?: `+clock+`)?(?: [A-Z]{3,4})?(?: \d{4}\b)?`,
+		`\b(?:`+day+`, )?\d{1,2} `+month+` \d{4}\b(?: `+clock+`)?(?: [A-Z]{3}\b| [+-]\d{4}\b)?`,
+		`\b`+clock+`\b`)
+	add(&p.all, "localhost:$[port]", `\b(?:localhost|127\.0\.0\.1):\d{4,5}\b`)
+	add(&p.results, "$[time]", `\b1[5-9]\d{8}(?:\d{3}){0,3}(?:\.\d+)?\b`)
+	add(&p.results, "$[duration]", `\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|sec|secs|seconds?)\b`)
+	add(&p.results, "$[id]", `\b(?:toolu|call|msg|resp|req|sess|session|task)_[A-Za-z0-9_-]{6,}`,
+		`\b[0-9a-f]{7,64}\b`)
+	add(&p.results, "pid $[number]", `\b(?:pid|PID|process)[ :=]+\d+\b`)
+	return p
+})
+
+type pattern struct {
+	re   *regexp.Regexp
+	mark string
+}
+
+// temporary matches a file in a directory for temporary files, up to the name below it, which is random.
+var temporary = sync.OnceValue(func() *regexp.Regexp {
+	const slash = `(?:\\\\?|/)` // in JSON the one of Windows is doubled
+	return regexp.MustCompile(`(?:/private)?(?:/var/folders/\w+/\w+/T|/var/tmp|/tmp)/[^\s/"'\x60<>()\\,;:]+|` +
+		`(?i:[a-z]:` + slash + `(?:users` + slash + `[^\s\\/]+` + slash + `appdata` + slash + `local` + slash + `)?temp` +
+		slash + `[^\s\\/"']+)`)
+})
+
+// general returns a text without what differs from run to run.
+func (n *reading) general(o origin, text string) string {
+	text = n.replacePaths(text)
+	if strings.Contains(text, "tmp/") || strings.Contains(text, "/T/") || strings.Contains(text, "emp") {
+		text = temporary().ReplaceAllLiteralString(text, "$[tmp]")
+	}
+	if o == system {
+		text = platform().ReplaceAllLiteralString(text, "\nPlatform: $[platform]")
+	}
+	if !strings.ContainsAny(text, "0123456789") {
+		return text
+	}
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.ContainsAny(line, "0123456789") {
+			for _, p := range patterns().all {
+				line = p.re.ReplaceAllLiteralString(line, p.mark)
+			}
+			if o != input {
+				for _, p := range patterns().results {
+					line = p.re.ReplaceAllStringFunc(line, func(found string) string {
+						if strings.Trim(found, "0123456789") == "" && p.mark == "$[id]" || strings.Trim(found, "abcdef") == "" {
+							return found // a number or a word, no hash
+						}
+						return p.mark
+					})
+				}
+			}
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// platform matches the line of the system text that names the operating system.
+var platform = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\nPlatform: \w+`) })
+
+// replacePaths puts the names of directories in their place.
+func (n *reading) replacePaths(text string) string {
+	for _, d := range n.dirs {
+		text = replacePath(text, d.plain, d.mark)
+		if d.quoted != d.plain {
+			text = replacePath(text, d.quoted, d.mark)
+		}
+	}
+	return text
+}
+
+// replacePath replaces a directory where it is a whole name: not /a/b in /a/bc or in /x/a/b.
+func replacePath(text, dir, mark string) string {
+	var b strings.Builder
+	for {
+		i := strings.Index(text, dir)
+		if i < 0 {
+			break
+		}
+		end := i + len(dir)
+		whole := (i == 0 || !inName(text[i-1])) && (end == len(text) || !inName(text[end]))
+		if b.WriteString(text[:i]); whole {
+			b.WriteString(mark)
+		} else {
+			b.WriteString(dir)
+		}
+		text = text[end:]
+	}
+	if b.Len() == 0 {
+		return text
+	}
+	return b.String() + text
+}
+
+// inName reports whether a byte continues the name of a file. A dot does not: it may end a sentence.
+func inName(c byte) bool {
+	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= 0x80
+}
+
+// restorePaths is the opposite of replacePaths. With json the text is part of a JSON document.
+func (n *reading) restorePaths(text string, json bool) string {
+	if !strings.Contains(text, "$[") {
+		return text
+	}
+	done := map[string]bool{}
+	for _, d := range n.dirs {
+		if done[d.mark] { // the same directory without links
+			continue
+		}
+		done[d.mark] = true
+		to := d.plain
+		if json {
+			to = d.quoted
+		}
+		text = strings.ReplaceAll(text, d.mark, to)
+	}
+	return text
+}
