@@ -188,6 +188,11 @@ type modelInfo struct {
 	Effort      bool   `json:"supportsEffort,omitempty"`
 }
 
+// setUpError is why messages are refused after an initialize that failed: what it should have restricted is not known.
+func setUpError(err error) error {
+	return fmt.Errorf("initialize failed, so no message is accepted until it succeeds: %w", err)
+}
+
 // initialize starts the session with the host's setup. If that fails, messages are refused until it succeeds: what the
 // host wanted to guard would run without its guards.
 func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any, err error) {
@@ -196,7 +201,7 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any
 		defer s.mu.Unlock()
 		s.notSetUp = nil
 		if err != nil {
-			s.host, s.notSetUp = true, fmt.Errorf("initialize failed, so no message is accepted until it succeeds: %w", err)
+			s.host, s.notSetUp = true, setUpError(err)
 		}
 	}()
 	var in initialize

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -160,8 +161,14 @@ func (s *server) read(ctx context.Context) {
 		if l.err == nil {
 			f, field, l.err = readFrame(l.text)
 		}
+		text := l.text
 		l.text = nil
 		if l.err != nil {
+			if bytes.Contains(text, []byte(`"initialize"`)) { // it may have restricted what is allowed
+				s.mu.Lock()
+				s.host, s.notSetUp = true, setUpError(l.err)
+				s.mu.Unlock()
+			}
 			s.badLine(l.number, field, l.err)
 			return
 		}

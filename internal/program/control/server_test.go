@@ -750,6 +750,20 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
+// TestUnreadableInitialize: a line that may have been an initialize with guards is like one that failed.
+func TestUnreadableInitialize(t *testing.T) {
+	h := newHost(t, llmtest.New(llmtest.Reply("fine")), nil)
+	h.say(`{"type":"control_request","request_id":7,"request":{"subtype":"initialize"}}`)
+	h.user("go")
+	h.expect(`"type":"result"`, "initialize failed")
+	h.ask("2", `{"subtype":"initialize"}`)
+	h.user("go")
+	h.expect(`"type":"result"`, "fine")
+	if err := h.end(); err == nil {
+		t.Error("the line that cannot be read is no error of the run")
+	}
+}
+
 // TestFailedInitialize: a host that could not set up its guards gets no answers until it can, and a matcher that
 // cannot be understood is for every call.
 func TestFailedInitialize(t *testing.T) {

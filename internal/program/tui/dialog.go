@@ -56,7 +56,8 @@ const (
 
 // decides reports whether an answer to a question may let something run, or be trusted.
 func decides(q engine.Question) bool {
-	return q.Call != nil || q.Asker == engine.AskerTrust || q.Asker == engine.AskerSettings
+	return q.Call != nil || q.Asker == engine.AskerTrust || q.Asker == engine.AskerSettings ||
+		slices.ContainsFunc(q.Options, func(o engine.Option) bool { return o.Allow })
 }
 
 func newDialog(q engine.Question) *dialog {

@@ -488,6 +488,12 @@ func TestTypeAhead(t *testing.T) {
 	if a, done := ask().key(no); done {
 		t.Errorf("a letter that was meant for the prompt answers %+v", a)
 	}
+	// The question of /plugin add allows something, too: an Enter pressed once more installs nothing.
+	d = newDialog(engine.Question{Title: "Install it?", Asker: engine.AskerCommand, Options: []engine.Option{
+		{ID: engine.OptionYes, Label: "yes", Allow: true}, {ID: engine.OptionNo, Label: "no"}}})
+	if a, done := d.key(terminal.Key{Name: "enter"}); done {
+		t.Errorf("Enter answers a command's question with %+v before anything is chosen", a)
+	}
 	if a, done := newDialog(askCommand("make")).key(no); !done || !a.Declined {
 		t.Errorf("n answers %+v, %v", a, done)
 	}
