@@ -139,8 +139,8 @@ func TestPeerDeclarations(t *testing.T) {
 		"plugin":   {reply("hi")},
 		"plan":     {want("PLANWORDS", reply("a plan"))},
 		"progress": {bash("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.3; done"), reply("done")},
-		"restrict": {bash("touch made"), reply("no"), reply("hi"), bash("touch made"), reply("no"), reply("one"),
-			reply("two"), want("ONE", reply("three"))},
+		"restrict": {bash("touch made"), reply("no"), reply("hi"), bash("touch made"), reply("no"), reply("asked"),
+			reply("one"), reply("two"), want("ONE", reply("three"))},
 		"interruptAll": {waits, bash("touch runs; exec sleep 1000"), waits, bash("touch runs; exec sleep 1000")},
 	} {
 		t.Run(name, func(t *testing.T) {
