@@ -52,15 +52,20 @@ type reading struct {
 	dirs []dir
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]string // hashes of raw texts to those of their general forms
-	texts map[string]string            // general forms, by hash
+	known map[known]string  // general forms of texts: a conversation sends the same ones again and again
+	texts map[string]string // general forms, by hash
+}
+
+type known struct {
+	origin origin
+	hash   [sha256.Size]byte
 }
 
 // dir is a Path with the ways in which texts write it.
 type dir struct{ mark, plain, quoted string }
 
 func newReading(paths []Path) *reading {
-	n := &reading{known: map[[sha256.Size]byte]string{}, texts: map[string]string{}}
+	n := &reading{known: map[known]string{}, texts: map[string]string{}}
 	for _, p := range paths {
 		if p.Dir == "" || p.Dir == "/" || !filepath.IsAbs(p.Dir) {
 			continue
@@ -93,7 +98,7 @@ func quoted(s string) string {
 // request returns what a request says.
 func (n *reading) request(model string, req *llm.Request) *request {
 	q := &request{Model: model, Effort: req.Effort, Messages: []string{},
-		System: n.text(system, req.System), Tools: n.keep(tools(req.Tools))}
+		System: n.keep(n.general(system, req.System)), Tools: n.keep(tools(req.Tools))}
 	if s := req.Search; s != nil {
 		q.Search = fmt.Sprintf("%q but %q", s.Allowed, s.Blocked)
 	}
@@ -180,22 +185,6 @@ func (n *reading) keep(text string) string {
 	return hash
 }
 
-// text stores the general form of a text, and returns its hash.
-func (n *reading) text(o origin, text string) string {
-	raw := sha256.Sum256([]byte(text))
-	n.mu.Lock()
-	hash := n.known[raw]
-	n.mu.Unlock()
-	if hash != "" {
-		return hash
-	}
-	hash = n.keep(n.general(o, text))
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.known[raw] = hash
-	return hash
-}
-
 // An origin says who wrote a text.
 type origin int
 
@@ -205,36 +194,102 @@ const (
 	system               // the program
 )
 
-// patterns are what differs from run to run. The first are for texts of every origin, the others only for those of
-// result and system. All but those of paths have a digit.
-var patterns = sync.OnceValue(func() (p struct{ all, results []pattern }) {
-	const month = `(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?`
-	const day = `(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*`
-	const clock = `\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?`
-	add := func(list *[]pattern, mark string, exprs ...string) {
-		for _, e := range exprs {
-			*list = append(*list, pattern{regexp.MustCompile(e), mark})
-		}
-	}
-	add(&p.all, "$[id]", `\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`)
-	add(&p.all, "$[date]",
-		`\b\d{4}-\d{2}-\d{2}(?:[T ]`+clock+`(?:Z| ?[+-]\d{2}:?\d{2}\b)?)?`,
-		`\b(?:`+day+`,? )?`+month+`  ?\d{1,2}(?:st|nd|rd|th)?,?(?: `+clock+`)?(?: [A-Z]{3,4})?(?: \d{4}\b)?`,
-		`\b(?:`+day+`, )?\d{1,2} `+month+` \d{4}\b(?: `+clock+`)?(?: [A-Z]{3}\b| [+-]\d{4}\b)?`,
-		`\b`+clock+`\b`)
-	add(&p.all, "localhost:$[port]", `\b(?:localhost|127\.0\.0\.1):\d{4,5}\b`)
-	add(&p.results, "$[time]", `\b1[5-9]\d{8}(?:\d{3}){0,3}(?:\.\d+)?\b`)
-	add(&p.results, "$[duration]", `\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|sec|secs|seconds?)\b`)
-	add(&p.results, "$[id]", `\b(?:toolu|call|msg|resp|req|sess|session|task)_[A-Za-z0-9_-]{6,}`,
-		`\b[0-9a-f]{7,64}\b`)
-	add(&p.results, "pid $[number]", `\b(?:pid|PID|process)[ :=]+\d+\b`)
-	return p
-})
-
+// A pattern is something that differs from run to run.
 type pattern struct {
 	re   *regexp.Regexp
-	mark string
+	mark string // what is put in its place
+	// may reports whether a line can contain it. It is much faster than re, and few lines contain anything.
+	may     func(s sight) bool
+	results bool // only in texts of result and system
 }
+
+var patterns = sync.OnceValue(func() []pattern {
+	const day = `(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*`
+	const month = `(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*\.?`
+	const clock = `\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?`
+	re := regexp.MustCompile
+	return []pattern{
+		{re(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "$[id]",
+			func(s sight) bool { return s.hex }, false},
+		{re(`\b\d{4}-\d{2}-\d{2}(?:[T ]` + clock + `(?:Z| ?[+-]\d{2}:?\d{2}\b)?)?`), "$[date]",
+			func(s sight) bool { return s.iso }, false},
+		{re(`\b(?:` + day + `,? )?` + month + `  ?\d{1,2}(?:st|nd|rd|th)?,?(?: (?:at )?` + clock +
+			`)?(?: [A-Z]{3,4})?(?: \d{4}\b)?`), "$[date]", func(s sight) bool { return s.month }, false},
+		{re(`\b(?:` + day + `, )?\d{1,2} ` + month + ` \d{4}\b(?: ` + clock + `)?(?: [A-Z]{3}\b| [+-]\d{4}\b)?`), "$[date]",
+			func(s sight) bool { return s.month }, false},
+		{re(`\b(?:localhost|127\.0\.0\.1):\d{4,5}\b`), "localhost:$[port]", func(s sight) bool { return s.colon }, false},
+		{re(`\b` + clock + `\b`), "$[time]", func(s sight) bool { return s.clock }, false},
+		{re(`\b1[5-9]\d{8}(?:\d{3}){0,3}(?:\.\d+)?\b`), "$[time]", func(s sight) bool { return s.digits }, true},
+		{re(`\b(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|sec|secs|seconds?)\b`), "$[duration]",
+			func(s sight) bool { return s.unit }, true},
+		{re(`\b(?:toolu|call|msg|resp|req|sess|session|task)_[A-Za-z0-9_-]{6,}`), "$[id]",
+			func(s sight) bool { return s.under }, true},
+		{re(`\b[0-9a-f]{7,64}\b`), "$[hash]", func(s sight) bool { return s.hex }, true},
+		{re(`\b(?:pid|PID|process)[ :=]+\d+\b`), "pid $[number]", func(s sight) bool { return s.pid }, true},
+	}
+})
+
+// A sight is what one look at a line finds: whether a pattern can be in it.
+type sight struct {
+	digit  bool // any; without one there is no pattern
+	iso    bool // four digits and a hyphen
+	clock  bool // a colon between digits
+	colon  bool // a colon before a digit
+	digits bool // ten digits in a row
+	hex    bool // seven hexadecimal digits in a row, one of them 0 to 9
+	unit   bool // a digit, perhaps a blank, and a letter with which a unit of time begins
+	under  bool // an underscore
+	month  bool // the name of a month
+	pid    bool
+}
+
+func look(line string) sight {
+	var s sight
+	digits, hex, numeric := 0, 0, false // how many there are just before i
+	for i := range len(line) {
+		c := line[i]
+		digit := '0' <= c && c <= '9'
+		switch {
+		case digit:
+			s.digit = true
+			s.colon = s.colon || i > 0 && line[i-1] == ':'
+			s.clock = s.clock || s.colon && i > 1 && line[i-1] == ':' && isDigit(line[i-2])
+		case c == '-':
+			s.iso = s.iso || digits >= 4
+		case c == '_':
+			s.under = true
+		case digits > 0:
+			next := c
+			if c == ' ' && i+1 < len(line) {
+				next = line[i+1]
+			}
+			s.unit = s.unit || strings.IndexByte("nmush\xc2\xce", next) >= 0
+		}
+		if digit {
+			digits++
+		} else {
+			digits = 0
+		}
+		if digit || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F' {
+			hex, numeric = hex+1, numeric || digit
+		} else {
+			hex, numeric = 0, false
+		}
+		s.digits = s.digits || digits >= 10
+		s.hex = s.hex || hex >= 7 && numeric
+		if 'A' <= c && c <= 'S' && i+3 <= len(line) {
+			switch line[i : i+3] {
+			case "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec":
+				s.month = true
+			}
+		}
+	}
+	s.pid = s.digit &&
+		(strings.Contains(line, "pid") || strings.Contains(line, "PID") || strings.Contains(line, "process"))
+	return s
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // temporary matches a file in a directory for temporary files, up to the name below it, which is random.
 var temporary = sync.OnceValue(func() *regexp.Regexp {
@@ -246,6 +301,21 @@ var temporary = sync.OnceValue(func() *regexp.Regexp {
 
 // general returns a text without what differs from run to run.
 func (n *reading) general(o origin, text string) string {
+	k := known{o, sha256.Sum256([]byte(text))}
+	n.mu.Lock()
+	out, ok := n.known[k]
+	n.mu.Unlock()
+	if ok {
+		return out
+	}
+	out = n.generalize(o, text)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known[k] = out
+	return out
+}
+
+func (n *reading) generalize(o origin, text string) string {
 	text = n.replacePaths(text)
 	if strings.Contains(text, "tmp/") || strings.Contains(text, "/T/") || strings.Contains(text, "emp") {
 		text = temporary().ReplaceAllLiteralString(text, "$[tmp]")
@@ -253,29 +323,25 @@ func (n *reading) general(o origin, text string) string {
 	if o == system {
 		text = platform().ReplaceAllLiteralString(text, "\nPlatform: $[platform]")
 	}
-	if !strings.ContainsAny(text, "0123456789") {
-		return text
-	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		if strings.ContainsAny(line, "0123456789") {
-			for _, p := range patterns().all {
-				line = p.re.ReplaceAllLiteralString(line, p.mark)
-			}
-			if o != input {
-				for _, p := range patterns().results {
-					line = p.re.ReplaceAllStringFunc(line, func(found string) string {
-						if strings.Trim(found, "0123456789") == "" && p.mark == "$[id]" || strings.Trim(found, "abcdef") == "" {
-							return found // a number or a word, no hash
-						}
-						return p.mark
-					})
-				}
+		s := look(line)
+		for _, p := range patterns() {
+			if s.digit && p.may(s) && (!p.results || o != input) {
+				line = p.re.ReplaceAllStringFunc(line, p.replace)
 			}
 		}
 		b.WriteString(line)
 	}
 	return b.String()
+}
+
+// replace returns what takes the place of a match.
+func (p *pattern) replace(found string) string {
+	if p.mark == "$[hash]" && (strings.Trim(found, "0123456789") == "" || strings.Trim(found, "abcdef") == "") {
+		return found // a number or a word
+	}
+	return p.mark
 }
 
 // platform matches the line of the system text that names the operating system.
