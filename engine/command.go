@@ -158,8 +158,8 @@ func (c Command) run(ctx context.Context, s *Session, in agent.Input) (Reply, er
 
 // Complete lists completions of a line. For a line that begins with a slash these are names with that
 // prefix, or if there are none, names that contain its letters in the same order, best match first. For a line
-// whose last word begins with @ they are MCP servers with resources, and the resources of a server. What follows the
-// name of a command is completed by its Complete.
+// whose last word begins with @ they are MCP servers with resources, and the resources of a server. The
+// arguments of a command are completed by its Complete.
 func (t *Turn) Complete(line string) []string {
 	typed, ok := strings.CutPrefix(line, "/")
 	if name, args, more := strings.Cut(typed, " "); ok && more {

@@ -14,8 +14,8 @@ import (
 type Effect int
 
 const (
-	// Changes is the effect of all that is neither of the others: it grants, sends, opens, writes or reads something
-	// beyond the conversation. A host's message runs it only if a user typed the message.
+	// Changes means that the command does more than Stores and Shows say: it grants, sends, opens, writes or reads
+	// something outside the conversation. A host's message runs it only if a user typed the message.
 	Changes Effect = iota
 	// Stores means that the user's settings or notes are written. A host's message runs it only if a user typed the
 	// message, and [Host.MaySave] is set.
@@ -38,7 +38,8 @@ func WithoutArguments(with Effect) func(permission.Mode, string) Effect {
 	}
 }
 
-// ModeEffect is the effect of a change from a permission mode to another: one that allows no more is stricter.
+// ModeEffect is the effect of changing the permission mode: [Shows] if the new mode allows no more than the old one,
+// otherwise [Changes].
 func ModeEffect(from, to permission.Mode) Effect {
 	if m, err := permission.ParseMode(string(to)); err == nil && permission.Stricter(m, from) == m {
 		return Shows
@@ -64,7 +65,7 @@ func (c Command) checkHost(host Host, mode permission.Mode, in agent.Input) erro
 			name)
 	}
 	if effect == Stores && !host.MaySave {
-		return fmt.Errorf("%s writes settings or notes, which a host's message does only with --host-may-save", name)
+		return fmt.Errorf("%s writes settings or notes, and a host's message may do that only with --host-may-save", name)
 	}
 	return nil
 }

@@ -67,12 +67,8 @@ func (e Env) DataDir() string { return e.dirs().Data }
 // ClaudeDir is where Claude Code keeps the user's files, or "" if there is no home directory.
 func (e Env) ClaudeDir() string { return e.dirs().Claude }
 
-// PiDir is where Pi keeps the user's files: $PI_CODING_AGENT_DIR, or .pi/agent in the home directory; "" if there is
-// none.
+// PiDir is where Pi keeps the user's files, or "" if there is no home directory.
 func (e Env) PiDir() string {
-	if dir := e.Get("PI_CODING_AGENT_DIR"); filepath.IsAbs(dir) {
-		return dir
-	}
 	if home := e.Home(); home != "" {
 		return filepath.Join(home, ".pi", "agent")
 	}

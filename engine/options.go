@@ -151,8 +151,8 @@ type Host struct {
 	// HookRan is called when a command of a hook starts, and when it has ended; nil: nothing is. It may be called
 	// concurrently.
 	HookRan func(hook.Ran)
-	// Controls means that a program sends the messages. What it says that a user has typed does not choose the mode
-	// bypassPermissions, unless the conversation began with it.
+	// Controls means that a program sends the messages. Even a message that it marks as typed cannot choose the mode
+	// bypassPermissions, unless the conversation began in that mode.
 	Controls bool
 	// MaySave means that messages of the host may write the user's settings and notes: see [Stores].
 	MaySave bool

@@ -76,8 +76,8 @@ type Brought struct {
 	kept *keptFinds // nil: nothing is kept
 }
 
-// Keep returns what find returned when it was first called for the part with this name in this project, so that a part
-// searches once for its tools, its commands and its problems. The zero Brought keeps nothing.
+// Keep calls find the first time that the named part asks in this project, and returns the same result from then on: a
+// part searches only once for its tools, its commands and its problems. The zero Brought keeps nothing.
 func (b Brought) Keep(part string, find func() any) any {
 	if b.kept == nil {
 		return find()

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -168,7 +167,7 @@ func (k *checker) exists(pattern string) (bool, string, error) {
 	if !doublestar.ValidatePattern(pattern) {
 		return false, "", fmt.Errorf("%q is not a glob", pattern)
 	}
-	root, err := os.OpenRoot(k.dir)
+	root, err := regular.Root(k.dir)
 	if err != nil {
 		return false, "", err
 	}

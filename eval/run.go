@@ -131,7 +131,8 @@ type run struct {
 	resumed  int
 	total    Spent
 	judging  Spent
-	released int
+	released int // tokens, of the ran trials
+	ran      int // trials of cases that were not taken over
 	problems []Problem
 	over     bool // the limit of the cost was reached
 }
@@ -329,6 +330,7 @@ func (r *run) trial(ctx context.Context, x one) (t Trial, judging Spent) {
 	score(&t)
 	r.mu.Lock()
 	r.released += out.Released
+	r.ran++
 	r.mu.Unlock()
 	return t, judging
 }

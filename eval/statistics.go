@@ -128,7 +128,8 @@ func enough(strata [][]float64, pairs int) int {
 	return max(minPairs, pairs+1, int(math.Ceil(math.Pow(z95*deviation/matters, 2))))
 }
 
-// studentT returns the quantile of Student's t for an interval at 95%, by the expansion of Cornish and Fisher.
+// studentT returns the 97.5% quantile of Student's t-distribution, which bounds an interval at 95%. It uses the
+// Cornish-Fisher expansion.
 func studentT(freedom int) float64 {
 	n, z := float64(freedom), z95
 	z3, z5, z7 := z*z*z, math.Pow(z, 5), math.Pow(z, 7)

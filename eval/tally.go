@@ -37,8 +37,8 @@ func (r *run) report() *Report {
 	}
 	if len(r.set.Cases) > 0 {
 		p.Tasks = r.tasks(&p.Cost)
-		if done := len(r.trials) - r.resumed; done > 0 {
-			p.Cost.Released = r.released / done
+		if r.ran > 0 {
+			p.Cost.Released = r.released / r.ran
 		}
 	}
 	return p

@@ -35,7 +35,7 @@ type Transcript struct {
 }
 
 // Transcripts returns what Claude Code and Pi have recorded in a directory, the last changed first, at most 20. It
-// reads only the beginning of each; one that cannot be read has no About.
+// reads only the beginning of each; if that fails, About is empty.
 func Transcripts(env engine.Env, dir string) []Transcript {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real // both programs name the folder by the real path

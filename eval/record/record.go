@@ -47,8 +47,8 @@ var Modes = []Mode{Live, Record, Replay, Auto}
 // Options say what a Recording is for. Only File is needed, and that not in Live.
 type Options struct {
 	File string // its path; it is below the directory Base
-	// Base is the project that the file belongs to. Nothing is written through a link in it, as in package outfile.
-	// "": the directory of File.
+	// Base is the directory of the project that the file belongs to. A symbolic link below it is not followed when the
+	// file is written; see package outfile. "": the directory of File.
 	Base    string
 	Mode    Mode // "": Auto
 	Case    string

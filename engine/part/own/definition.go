@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -87,6 +88,14 @@ const (
 // what is the word for what has the mark.
 func (m mark) what() string { return strings.TrimSuffix(strings.TrimPrefix(string(m), "knack-"), ":") }
 
+// kind is the kind of the row that says where a project has what has the mark.
+func (m mark) kind() layout.Kind {
+	if m == commandMark {
+		return layout.Program
+	}
+	return layout.Tool
+}
+
 // nameOf is what a tool or a command may be called: providers accept no other names of tools.
 var nameOf = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`) })
 
@@ -108,11 +117,14 @@ func inHead(program []byte, m mark) (text string, ok bool) {
 	return text, 0 < line && line <= headLines
 }
 
-// commented returns the first comment of a program that begins with a mark, and its line; 0: there is none in its first
-// 64 KB.
+// maxHead is how much of a program is looked at for a mark, in bytes.
+const maxHead = 64 << 10
+
+// commented returns the first comment of a program that begins with a mark, and its line; 0: there is none in the first
+// maxHead bytes.
 func commented(program []byte, m mark) (text string, line int) {
-	lines := bufio.NewScanner(bytes.NewReader(program[:min(len(program), 64<<10)]))
-	lines.Buffer(nil, 64<<10)
+	lines := bufio.NewScanner(bytes.NewReader(program[:min(len(program), maxHead)]))
+	lines.Buffer(nil, maxHead)
 	for line := 1; lines.Scan(); line++ {
 		before, after, found := strings.Cut(lines.Text(), string(m))
 		if found && strings.Trim(before, " \t#/;*-%\"'<!") == "" {

@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -157,7 +158,7 @@ func (f *found) search(b engine.Brought, m mark, whose string, reserved func() [
 			programs = append(programs, p)
 		}
 	}
-	row := layout.Rows(map[mark]layout.Kind{toolMark: layout.Tool, commandMark: layout.Program}[m])[0]
+	row := layout.Rows(m.kind())[0]
 	for _, dir := range b.Dirs {
 		add(filepath.Join(dir, filepath.FromSlash(row.Path)), b.Check)
 	}
@@ -221,8 +222,10 @@ func misplaced(dir string, m mark) (paths []string) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		if data, err := regular.Read(path, maxProgram); err == nil {
-			if _, ok := inHead(data, m); ok {
+		if f, err := regular.Open(path); err == nil {
+			begin, err := io.ReadAll(io.LimitReader(f, maxHead))
+			f.Close()
+			if _, ok := inHead(begin, m); ok && err == nil {
 				paths = append(paths, path)
 			}
 		}
@@ -257,8 +260,10 @@ func load(dir, name string, files []string, m mark, check func(string, []byte) e
 		}
 		head, line := commented(data, m)
 		ok := 0 < line && line <= headLines
-		if info, err := os.Stat(path); line > headLines && err == nil && info.Mode()&0o111 != 0 {
-			late = line
+		if line > headLines {
+			if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
+				late = line
+			}
 		}
 		if p.program != "" && !ok {
 			continue // a plain file beside the program
