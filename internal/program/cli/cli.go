@@ -265,6 +265,11 @@ func rootCommand(args []string) *cobra.Command {
 			return f.talk(c, args)
 		}
 		f.printing = true
+		if f.inputFormat == "text" {
+			if err := otherProgram(c, args); err != nil {
+				return err
+			}
+		}
 		if f.pick {
 			return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session")
 		}
