@@ -319,7 +319,7 @@ func TestOddInput(t *testing.T) {
 		{`[1]`, `it is a JSON array`},
 		{`{"type":"song"}`, `it is \"song\", not user`},
 		{`{"type":7}`, `"field":"type"`},
-		{`{"type":"control_request","request":{"subtype":"initialize"}}`, `"field":"request_id"`},
+		{`{"type":"control_request","request":{"subtype":"mcp_status"}}`, `"field":"request_id"`},
 		{`{"type":"control_response"}`, `"field":"response"`},
 		{`{"type":"control_response","response":{"subtype":"success","request_id":"nobody"}}`,
 			`no request \"nobody\" is waiting`},
