@@ -192,6 +192,7 @@ func commands() []namedCommand {
 		{"logout", logoutCommand},
 		{"trust", trustCommand},
 		{"mcp", mcpCommand},
+		{"acp", acpCommand},
 		{"sandbox", sandboxCommand},
 		{"settings", settingsCommand},
 		{"permission", permissionCommand},

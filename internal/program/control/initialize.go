@@ -272,7 +272,7 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any
 		}
 	}
 	if len(u.servers) > 0 {
-		u.problems = append(u.problems, s.setHostServers(ctx, session, u.servers)...)
+		u.problems = append(u.problems, s.setHostServers(session, u.servers)...)
 		if s.Messages != nil {
 			s.Messages.setHostMode(u.problems)
 		}
