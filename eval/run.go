@@ -52,6 +52,7 @@ type Listing struct {
 	Body    int    // tokens of its text, estimated
 	Hidden  bool   // the text of the skill is not in it
 	Cut     string // why the entry is shortened, as in package knack
+	Why     string // why it is Hidden: a sentence
 	Content string // identifies the content of the skill, for Digest
 }
 

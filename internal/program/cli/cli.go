@@ -185,6 +185,7 @@ func exitError(err error) error {
 func commands() []namedCommand {
 	return []namedCommand{
 		{"skill", skillCommand},
+		{"eval", evalCommand},
 		{"plugin", pluginCommand},
 		{"session", sessionCommand},
 		{"models", modelsCommand},
