@@ -186,6 +186,7 @@ func commands() []namedCommand {
 	return []namedCommand{
 		{"skill", skillCommand},
 		{"plugin", pluginCommand},
+		{"sync", syncCommand},
 		{"session", sessionCommand},
 		{"models", modelsCommand},
 		{"login", loginCommand},
