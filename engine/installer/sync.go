@@ -23,8 +23,11 @@ type Locked struct {
 	Notes []string `json:"notes,omitempty"`
 	// Extra reports that it was installed for the project, and the lock does not name it.
 	Extra bool `json:"extra,omitempty"`
+	// Foreign reports that it is of the lock of another program, skills-lock.json, which is only compared: its one hash
+	// for each skill does not say which commit has it.
+	Foreign bool `json:"foreign,omitempty"`
 
-	want  *install.Item  // in the lock; nil: Extra
+	want  *install.Item  // in the lock; nil: Extra or Foreign
 	have  *install.Item  // on this machine; nil: it is not installed
 	store *install.Store // that has it; otherwise that of the project
 }
@@ -77,7 +80,23 @@ func (x *Installer) Locked() ([]Locked, error) {
 				have: it, store: here})
 		}
 	}
+	foreign, err := install.NPMSkills(x.Root)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(foreign)) {
+		all = append(all, Locked{ID: name, State: foreign[name].State, Source: foreign[name].Source, Foreign: true})
+	}
 	return all, nil
+}
+
+// foreign is the error for an entry of the lock of another program.
+func (e *Locked) foreign() error {
+	hint := "add it again with the program that wrote " + install.NPMLockName
+	if from := (install.NPMSkill{Source: e.Source}).Address(); from != "" {
+		hint = fmt.Sprintf("knack skill add %s %s --project", plain.Line(from), plain.Line(e.ID))
+	}
+	return &engine.Error{Err: fmt.Errorf("%s: %s, says %s", plain.Line(e.ID), e.State, install.NPMLockName), Hint: hint}
 }
 
 func ids(l *install.Lock) []string {
@@ -232,6 +251,10 @@ func (x *Installer) Sync(ctx context.Context, o SyncOptions) (done SyncReport, e
 		}
 	}()
 	for _, e := range missing {
+		if e.Foreign {
+			errs = append(errs, e.foreign())
+			continue
+		}
 		r, err := x.restore(ctx, e, reach, o.Offline)
 		if err != nil {
 			errs = append(errs, named(e.ID, err))

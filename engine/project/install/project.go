@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -71,6 +72,9 @@ func (s *Store) InProject(root string) (in *Lock, stale []string, err error) {
 	mine, err := ReadLock(s.Lock)
 	if err != nil || root == "" {
 		return mine, nil, err
+	}
+	if _, err := os.Lstat(filepath.Join(s.Dir, projectsDir)); err != nil {
+		return mine, nil, nil // the usual case: nothing was installed for any project
 	}
 	own, err := ReadLock(s.Project(root).Lock)
 	if err != nil || len(own.Plugins)+len(own.Skills) == 0 {

@@ -124,7 +124,7 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(others)) {
-		all = append(all, lockedJSON{plain.Line(name), filepath.Join(p.Root(), install.NPMLockName), others[name]})
+		all = append(all, lockedJSON{plain.Line(name), filepath.Join(p.Root(), install.NPMLockName), others[name].State})
 	}
 	for id, on := range p.Plugins().Enabled() {
 		if locked && on && mine.Plugins[id] == nil && theirs.Plugins[id] == nil && !strings.HasSuffix(id, "@builtin") {
