@@ -200,10 +200,6 @@ func (s *Plugins) readInstalled() {
 	}
 }
 
-// Installed returns what sessions of the project can use of what the user has installed: for all projects, and for this
-// one alone.
-func (s *Plugins) Installed() (*install.Lock, error) { return s.lock() }
-
 // NameTaken returns the ID of a plugin in use that has this name but another ID, or "" if there is none.
 func (s *Plugins) NameTaken(name, id string) string {
 	for _, x := range s.used {

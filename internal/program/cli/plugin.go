@@ -85,7 +85,7 @@ func pluginListCommand() *cobra.Command {
 			}
 			defer x.Close()
 			s, on := x.Store, x.project.Plugins().Enabled()
-			lock, err := x.project.Plugins().Installed()
+			lock, _, err := s.InProject(x.project.Root())
 			if err != nil {
 				return err
 			}

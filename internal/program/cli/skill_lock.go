@@ -91,7 +91,7 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 	}
 	defer x.Close()
 	s, p, mine, project := x.Store, x.project, x.lock, x.ProjectLock()
-	used, err := p.Plugins().Installed()
+	used, _, err := s.InProject(p.Root())
 	if err != nil {
 		return nil, err
 	}
