@@ -187,6 +187,7 @@ func commands() []namedCommand {
 		{"skill", skillCommand},
 		{"eval", evalCommand},
 		{"plugin", pluginCommand},
+		{"sync", syncCommand},
 		{"session", sessionCommand},
 		{"models", modelsCommand},
 		{"login", loginCommand},

@@ -84,7 +84,11 @@ func pluginListCommand() *cobra.Command {
 				return err
 			}
 			defer x.Close()
-			s, lock, on := x.Store, x.lock, x.project.Plugins().Enabled()
+			s, on := x.Store, x.project.Plugins().Enabled()
+			lock, _, err := s.InProject(x.project.Root())
+			if err != nil {
+				return err
+			}
 			all := []pluginJSON{}
 			known, err := x.project.Plugins().List()
 			if err != nil {
