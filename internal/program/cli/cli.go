@@ -203,6 +203,7 @@ func commands() []namedCommand {
 		{"worker", workerCommand},
 		{"schedule", scheduleCommand},
 		{"loop", loopCommand},
+		{"web", webCommand},
 		{"doctor", doctorCommand},
 		{"version", versionCommand},
 		{"man", manCommand},
