@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"html"
 	"io"
 	"math"
 	"path"
@@ -500,7 +501,11 @@ func cell(s string) string {
 	s = plain.Line(s)
 	var b strings.Builder
 	for _, c := range s {
-		if strings.ContainsRune("\\`*_{}[]<>#|!&@~$", c) {
+		switch {
+		case strings.ContainsRune("<>&", c):
+			b.WriteString(html.EscapeString(string(c)))
+			continue
+		case strings.ContainsRune("\\`*_{}[]#|!@~$", c):
 			b.WriteByte('\\')
 		}
 		b.WriteRune(c)

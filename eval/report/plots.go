@@ -96,7 +96,7 @@ func (p page) differences(k *eval.Tasks) {
 		}
 		p.put(fmt.Sprintf(`<text x="%.0f" y="%.0f" text-anchor="end">%s</text>`, plotLeft-10, y+4, esc(name)), "\n",
 			interval(x(r.d.Low), x(r.d.High), y), fmt.Sprintf(`<circle class="dot" cx="%.1f" cy="%.1f" r="5"/>`, x(r.d.Mean), y),
-			fmt.Sprintf(`<text x="%.0f" y="%.0f">%+.2f to %s</text>`, plotLeft+plotWidth+10, y+4, r.d.Mean, esc(string(r.d.To))), "\n")
+			fmt.Sprintf(`<text x="%.0f" y="%.0f">%+.2f over %s</text>`, plotLeft+plotWidth+10, y+4, r.d.Mean, esc(string(r.d.To))), "\n")
 	}
 	p.put("</svg>\n")
 }
