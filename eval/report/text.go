@@ -130,12 +130,20 @@ func routing(b *bytes.Buffer, p *eval.Report, g *eval.Routing, few bool) {
 			what = append(what, fmt.Sprintf("was called instead %s", times(r.Took)))
 		}
 		if r.Lost > 0 {
-			what = append(what, fmt.Sprintf("lost %s to this one", plain.Count(r.Lost, "query")))
+			what = append(what, fmt.Sprintf("lost %s to this one", Queries(r.Lost)))
 		}
 		if len(what) > 0 {
 			fmt.Fprintf(b, "  rival: %s %s\n", plain.Line(r.Skill), strings.Join(what, ", and "))
 		}
 	}
+}
+
+// Queries counts queries.
+func Queries(n int) string {
+	if n == 1 {
+		return "1 query"
+	}
+	return fmt.Sprintf("%d queries", n)
 }
 
 func times(n int) string {

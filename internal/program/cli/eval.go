@@ -17,7 +17,8 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/eval"
 	"github.com/knack-agent/knack/eval/format"
-	"github.com/knack-agent/knack/eval/report"
+	"github.com/knack-agent/knack/eval/record"
+	"github.com/knack-agent/knack/eval/suite"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
@@ -50,68 +51,90 @@ func (s *share) Type() string { return "SHARE" }
 // evalFlags say what is evaluated and what must be reached.
 type evalFlags struct {
 	projectFlags
-	model     string
-	sets      []string
-	pool      string
+	model      string
+	judge      string
+	effort     string
+	sets       []string
+	pool       string
+	old        string
+	configs    []string
+	mode       string
+	recordings string
+	trials     int
+	jobs       int
+	seed       uint64
+	maxTurns   int
+	maxCost    float64
+	resume     bool
+
 	asJSON    bool
+	write     string
 	minRecall share
 	minPass   share
 	against   string
-	jobs      int
-	seed      uint64
 }
 
 func evalCommand() *cobra.Command {
 	f := evalFlags{minRecall: -1, minPass: -1}
 	c := &cobra.Command{
 		Use:   "eval [SKILL|DIR|SET]...",
-		Short: "Measure whether skills are found",
-		Long: `Measure whether skills are found: is a skill called for the prompts that should call
-it, and left alone for the others?
+		Short: "Measure whether skills are found, and whether they help",
+		Long: `Measure whether skills are found, and whether they help.
 
 SKILL is the name of a skill or its directory, DIR a directory of skills, SET a file
 beside a skill. Each skill has its sets in the directory evals: a trigger set
-(eval_queries.json: a list of {"query": …, "should_trigger": true}) and evals.json.
-Each query meets all skills that you have here, or only those of --pool.
+(eval_queries.json: a list of {"query": …, "should_trigger": true}) and evals.json
+(prompts with assertions, or expectations).
 
---model find asks no model: the program's own search must find the skill. That is
-free, needs no network, and is done in a second.
+Queries: is the skill called for those that should call it, and left alone for the
+others? Each meets all skills that you have here, or only those of --pool. With
+--model find the program's own search must find it: that is free and takes a second.
 
-The exit code is 1 if a set has a mistake, or if the result is below --min-recall or
-worse than --against.`,
-		Example: `  knack eval .claude/skills/pdf
+Cases: does it help? Each runs --trials times with the skill and without it, in a new
+directory and the sandbox. Checks come first, then a model judges plain sentences and
+must quote what it judges. Commands of a set run only if its skill is trusted.
+
+A run that may cost more than $1 asks first; --max-cost answers. Ctrl-C keeps what is
+done, --resume goes on. --mode record keeps what models answer, --mode replay answers
+from that, without a key and a network.
+
+The exit code is 1 if a set has a mistake, or a limit was not kept: --min-recall,
+--min-pass, --against.`,
+		Example: `  knack eval .claude/skills/pdf --model find
   knack eval .claude/skills --min-recall 80% --json > evals.json
-  knack eval .claude/skills --against evals.json`,
+  knack eval pdf --model haiku --trials 5 --max-cost 2 --mode record
+  knack eval .claude/skills --mode replay --against evals.json`,
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args) },
 	}
 	f.register(c)
 	f.registerView(c)
 	fs := c.Flags()
-	fs.StringVar(&f.model, "model", eval.ModelFind, "find: the program's own search")
+	fs.StringVar(&f.model, "model", "", "the model, or find: the program's own search")
+	fs.StringVar(&f.judge, "judge", "", "the model that judges sentences, if it is another one")
+	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
 	fs.StringArrayVar(&f.sets, "set", nil, "the `FILE` with what is asked, instead of those beside the skill")
 	fs.StringVar(&f.pool, "pool", "", "let the skills in `DIR` be the others, instead of those that you have here")
+	fs.StringVar(&f.old, "old", "", "compare with an older version: a directory, or a `REF` of git")
+	fs.StringSliceVar(&f.configs, "config", nil, "what cases are run with: with, without, old (with and without)")
+	fs.StringVar(&f.mode, "mode", string(record.Live), "live, record, replay, or auto: from the recording, else live")
+	fs.StringVar(&f.recordings, "recordings", "", "the `DIR` with the recordings of one skill, instead of evals/recordings")
+	fs.IntVar(&f.trials, "trials", 0, "run each case this often (3), and ask each query this often (1)")
+	fs.IntVar(&f.jobs, "jobs", 4, "run this many trials at the same time")
+	fs.Uint64Var(&f.seed, "seed", 1, "draws the order and the intervals")
+	fs.IntVar(&f.maxTurns, "max-turns", 0, "end a trial after this many requests (25)")
+	fs.Float64Var(&f.maxCost, "max-cost", 0, "start no trial after this many US dollars were spent")
+	fs.BoolVar(&f.resume, "resume", false, "go on where the last run of the same was ended")
 	fs.BoolVar(&f.asJSON, "json", false, "print everything that was found as JSON")
+	fs.StringVarP(&f.write, "write", "o", "", "also write reports for people and other programs to `DIR`")
 	fs.Var(&f.minRecall, "min-recall", "fail if a smaller share of the queries that should call a skill do, such as 80%")
 	fs.Var(&f.minPass, "min-pass", "fail if a smaller share of the trials with a skill pass, such as 80%")
 	fs.StringVar(&f.against, "against", "", "fail if a skill is worse than in this `FILE`, which --json printed")
-	fs.IntVar(&f.jobs, "jobs", 4, "ask this many queries at the same time")
-	fs.Uint64Var(&f.seed, "seed", 1, "draws the order and the intervals")
 	return c
 }
 
-// A measured skill is one that is evaluated, with what is asked of it.
-type measured struct {
-	skill    *knack.Skill
-	set      *eval.Set
-	problems []eval.Problem
-}
-
 func (f *evalFlags) run(c *cobra.Command, args []string) error {
-	if f.model != eval.ModelFind {
-		return engine.Usagef("knack eval --model find", "--model %s: queries are asked of the program's own search", f.model)
-	}
-	if f.jobs < 1 || f.jobs > 64 {
-		return engine.Usagef("knack eval --jobs 4", "--jobs %d: must be from 1 to 64", f.jobs)
+	if err := f.check(c); err != nil {
+		return err
 	}
 	base, err := f.base()
 	if err != nil {
@@ -121,25 +144,46 @@ func (f *evalFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if n := w.untrusted(); n > 0 {
+	if n := w.untrusted(); n > 0 && f.mine() {
 		verb := map[bool]string{true: "is", false: "are"}[n == 1]
 		fmt.Fprintf(c.ErrOrStderr(), "knack: info: %s of this project %s not trusted, and not among the others (--trust)\n",
 			plain.Count(n, "skill"), verb)
 	}
-	results := &eval.Results{Version: 1, Reports: []*eval.Report{}}
-	for _, m := range w.skills {
-		p, err := w.search(c.Context(), f, m)
-		if err != nil {
-			return err
-		}
-		results.Reports = append(results.Reports, p)
-	}
-	if err := c.Context().Err(); err != nil {
+	results, err := w.run(c, f)
+	if results == nil {
 		return err
 	}
 	results.Failed = f.failed(results, base)
-	return f.print(c, results)
+	return cmp.Or(f.print(c, results, err != nil), err)
 }
+
+// check refuses flags that make no sense.
+func (f *evalFlags) check(c *cobra.Command) error {
+	switch {
+	case f.jobs < 1 || f.jobs > 64:
+		return engine.Usagef("knack eval --jobs 4", "--jobs %d: must be from 1 to 64", f.jobs)
+	case f.trials < 0 || f.trials > 1000 || f.trials == 0 && c.Flags().Changed("trials"):
+		return engine.Usagef("knack eval --trials 5", "--trials %d: must be from 1 to 1000", f.trials)
+	case c.Flags().Changed("max-cost") && !(f.maxCost > 0): // written this way to reject NaN
+		return engine.Usagef("knack eval --max-cost 2", "--max-cost must be more than 0")
+	case f.maxTurns < 0 || f.maxTurns == 0 && c.Flags().Changed("max-turns"):
+		return engine.Usagef("knack eval --max-turns 25", "--max-turns must be more than 0")
+	case !slices.Contains(record.Modes, record.Mode(f.mode)):
+		return engine.Usagef("knack eval --mode replay", "--mode %s: write live, record, replay or auto", plain.Line(f.mode))
+	}
+	for _, name := range f.configs {
+		if !slices.Contains([]eval.Config{eval.With, eval.Without, eval.Old}, eval.Config(name)) {
+			return engine.Usagef("knack eval --config with,without", "--config %s: write with, without or old", plain.Line(name))
+		}
+	}
+	if slices.Contains(f.configs, string(eval.Old)) && f.old == "" {
+		return engine.Usagef("knack eval --old HEAD~1", "--config old needs --old")
+	}
+	return nil
+}
+
+// mine reports whether the skills that the user has here are the others. Recordings must be replayed elsewhere.
+func (f *evalFlags) mine() bool { return f.pool == "" && record.Mode(f.mode) == record.Live }
 
 // base reads the results of --against.
 func (f *evalFlags) base() (*eval.Results, error) {
@@ -163,7 +207,8 @@ type bench struct {
 	cat    *knack.Catalog
 	view   knack.View
 	finder *knack.Finder
-	skills []measured
+	skills []*suite.Suite
+	engine *engine.Engine
 }
 
 // open finds the skills that the arguments name.
@@ -335,30 +380,15 @@ func (w *bench) add(f *evalFlags, s *knack.Skill, files []string, several bool) 
 	if len(files) == 0 {
 		return &engine.Error{Err: fmt.Errorf("the skill %s has no set of queries or cases", plain.Line(s.Name)), Hint: writeSet}
 	}
-	m := measured{skill: s}
-	m.set, m.problems = format.Read(s.Name, dir, files...)
+	m := &suite.Suite{Skill: s, View: w.view}
+	m.Set, m.Problems = format.Read(s.Name, dir, files...)
+	for _, other := range w.cat.Skills() {
+		if other != s && (f.mine() || f.pool != "") {
+			m.Others = append(m.Others, other)
+		}
+	}
 	w.skills = append(w.skills, m)
 	return nil
-}
-
-// search asks the program's own search for a skill.
-func (w *bench) search(ctx context.Context, f *evalFlags, m measured) (*eval.Report, error) {
-	queries := *m.set
-	queries.Cases = nil // they need a model
-	listing := eval.Describe(ctx, w.cat, w.view, m.skill.Name)
-	if len(queries.Queries) == 0 {
-		p := &eval.Report{Version: 1, Skill: m.skill.Name, Model: f.model, Problems: m.problems}
-		p.Cost.Listing, p.Cost.Body = listing.Entry, listing.Body
-		return p, nil
-	}
-	offered := func(s *knack.Skill) bool { return w.cat.Offers(s, w.view) }
-	p, err := eval.Run(ctx, &queries, eval.Options{Runner: eval.Searching(w.finder, w.cat, offered), Model: f.model,
-		Jobs: f.jobs, Seed: f.seed, Trials: 1, Listing: listing})
-	if err != nil {
-		return nil, err
-	}
-	p.Problems = append(m.problems, p.Problems...)
-	return p, nil
 }
 
 // failed says which limits of the flags were not kept.
@@ -372,6 +402,9 @@ func (f *evalFlags) failed(r *eval.Results, base *eval.Results) (failed []string
 		}
 		if g := p.Routing; g != nil && g.Recall.Of > 0 && g.Recall.Rate < float64(f.minRecall) {
 			fail(p, "recall is %s, below --min-recall %s", g.Recall, &f.minRecall)
+		}
+		if p.Partial {
+			fail(p, "it was not run to its end")
 		}
 		if p.Tasks != nil {
 			if with, ok := p.Tasks.Of(eval.With); ok && with.Pass.Rate < float64(f.minPass) {
@@ -388,22 +421,4 @@ func (f *evalFlags) failed(r *eval.Results, base *eval.Results) (failed []string
 		}
 	}
 	return failed
-}
-
-// print prints the results, and fails if a limit was not kept.
-func (f *evalFlags) print(c *cobra.Command, r *eval.Results) error {
-	if f.asJSON {
-		if err := writeJSON(c.OutOrStdout(), r); err != nil {
-			return err
-		}
-	} else if err := report.Text(c.OutOrStdout(), r); err != nil {
-		return err
-	}
-	if len(r.Failed) == 0 {
-		return nil
-	}
-	for _, s := range r.Failed {
-		fmt.Fprintf(c.ErrOrStderr(), "knack: failed: %s\n", plain.Line(s))
-	}
-	return &engine.Error{Err: errors.New(""), Exit: engine.ExitFailed}
 }

@@ -209,27 +209,9 @@ type modelInfo struct {
 	Effort      bool   `json:"supportsEffort,omitempty"`
 }
 
-// notSetUp refuses messages until an initialize succeeds: what one that failed should have restricted is not known. It
-// returns err.
-func notSetUp(s *server, err error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.host, s.notSetUp = true, fmt.Errorf("initialize failed, so no message is accepted until it succeeds: %w", err)
-	return err
-}
-
-// initialize starts the session with the host's setup. If that fails, messages are refused until it succeeds: what the
-// host wanted to guard would run without its guards.
+// initialize starts the session with the host's setup. If that fails, messages are refused until it succeeds
+// (server.requested): what the host wanted to guard would run without its guards.
 func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any, err error) {
-	defer func() {
-		if err != nil {
-			notSetUp(s, err)
-			return
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.notSetUp = nil
-	}()
 	var in initialize
 	if err := decode(request, &in); err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)

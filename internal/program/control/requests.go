@@ -83,11 +83,11 @@ func (s *server) requested(in queuedFrame) {
 	response, err := any(nil), error(nil)
 	kind := subtypeOf(in.frame.Request)
 	if in.bad != nil {
-		err = notSetUp(s, in.bad)
+		err = in.bad
 	} else if h := handlers()[kind]; h != nil {
 		response, err = h(s, in.request.ctx, in.frame.Request)
 	} else if meantInitialize(kind) {
-		err = notSetUp(s, fmt.Errorf("the request %q is not supported; did you mean initialize", kind))
+		err = fmt.Errorf("the request %q is not supported; did you mean initialize", kind)
 	} else if why := unsupported(kind); why != "" {
 		err = fmt.Errorf("the request %q is not supported: %s", kind, why)
 	} else {
@@ -95,6 +95,12 @@ func (s *server) requested(in queuedFrame) {
 	}
 	s.mu.Lock()
 	withdrawn := s.handling.remove(id, in.request)
+	if meantInitialize(kind) {
+		s.notSetUp = nil
+		if err != nil { // what it should have restricted is not known
+			s.host, s.notSetUp = true, fmt.Errorf("initialize failed, so no message is accepted until it succeeds: %w", err)
+		}
+	}
 	s.mu.Unlock()
 	if !withdrawn && id != "" && s.out != nil {
 		s.respond(id, response, err)
