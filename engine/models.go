@@ -47,6 +47,9 @@ type Models struct {
 	// Limits are what the settings say about which models may be used, and how hard they think.
 	Limits config.ModelLimits
 
+	// Host finds models in the place of keys and servers; nil: they are used.
+	Host func(ctx context.Context, name, current string) (llm.Model, error)
+
 	foreign map[string]string // variables of another program's settings
 	pending []Route           // of another program's settings, not answered yet
 
@@ -135,6 +138,9 @@ func (m *Models) find(ctx context.Context, n modelName) (llm.Model, error) {
 }
 
 func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
+	if m.Host != nil {
+		return m.Host(ctx, n.name, n.current)
+	}
 	if n.name == offline.ID || n.current == offline.ID {
 		return offline.New(m.Procedure), nil
 	}

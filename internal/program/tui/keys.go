@@ -51,7 +51,7 @@ var actions = []struct {
 	{actSubmit, []string{"enter"}, "send; during a turn, after the tools that run"},
 	{actNewline, []string{"shift+enter", "alt+enter", "ctrl+j"}, "start a new line"},
 	{actFollowUp, []string{"alt+q"}, "send when the turn has ended"},
-	{actSendNow, []string{"alt+n"}, "stop the turn and send (empty: what is queued)"},
+	{actSendNow, []string{"alt+n"}, "send this, or the queued message, now"},
 	{actUnqueue, []string{"alt+up"}, "edit the last queued message"},
 	{actBackground, []string{"ctrl+b"}, "let the running command go on in the background"},
 	{actInterrupt, []string{"esc"}, "interrupt; twice: go back to a message"},
