@@ -56,7 +56,7 @@ const starter = "internal/program/cli"
 
 // frontEnds are packages that none but the starter imports.
 var frontEnds = []string{starter, "internal/program/acp", "internal/program/control", "internal/program/line", "internal/program/serve",
-	"internal/program/tui"}
+	"internal/program/tui", "internal/program/web"}
 
 // TestImportDirection checks every import of the module and fails on one of a district that is not below, and of a
 // package that is not for its importer.

@@ -121,8 +121,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.inputFormat, "input-format", "text",
 		"text, or stream-json: prompts on standard input, each a line of JSON")
 	fs.BoolVar(&f.partial, "include-partial-messages", false, "with stream-json: also print answers piece by piece")
-	fs.StringVar(&f.model, "model", "", "the model: provider/name, or an alias")
-	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
+	fs.StringVar(&f.model, "model", "", "the `MODEL`: provider/name, or an alias")
+	fs.StringVar(&f.effort, "effort", "", "`LEVEL`: low, medium, high, xhigh, max, or a number of thinking tokens")
 	fs.Var((*ruleList)(&f.allow), "allow", "permission rules that allow, such as 'Bash(git status), Read'")
 	fs.Var((*ruleList)(&f.ask), "ask", "permission rules that ask")
 	fs.Var((*ruleList)(&f.deny), "deny", "permission rules that deny")
@@ -149,7 +149,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringArrayVar(&f.templates, "prompt-template", nil,
 		"also use the prompt template, or directory of templates, at `PATH`, without asking for trust")
 	fs.StringVar(&f.debug, "debug", "",
-		"log to a file and print its path: everything, or only the topics "+strings.Join(engine.DebugTopics, ", "))
+		"log to a file and print its path: everything, or only the `TOPICS` "+strings.Join(engine.DebugTopics, ", "))
 	fs.Lookup("debug").NoOptDefVal = "all"
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
