@@ -237,9 +237,9 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		}
 	}
 	if x.Trusted {
-		line("trust", "nothing of this project is left out")
+		line("trust", "everything here is trusted")
 	} else {
-		line("trust", "some of this project is left out until you trust it: knack trust")
+		line("trust", "some of this folder is off until you trust it: knack trust")
 	}
 	yes := func(b bool, text, no string) string {
 		if b {

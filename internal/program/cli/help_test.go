@@ -236,7 +236,7 @@ func TestHelpHosts(t *testing.T) {
 			if g.title == hostFlags {
 				page, other = hosts, page
 			}
-			defined := regexp.MustCompile(`(?m)^ +(-., )?--` + name + `[ \[\n]`)
+			defined := regexp.MustCompile(`(?m)^ {2,6}(-., )?--` + name + `[ \[\n]`)
 			if !defined.MatchString(page) || defined.MatchString(other) {
 				t.Errorf("--%s is on the wrong page", name)
 			}

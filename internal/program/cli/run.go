@@ -166,8 +166,11 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.registerHost(fs)
 }
 
-// open opens the directory without starting a session.
-func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
+// open opens the working directory without starting a session.
+func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) { return f.openIn(c, "") }
+
+// openIn is open for a directory; "": the working directory.
+func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) {
 	ctx, stderr := c.Context(), c.ErrOrStderr()
 	for name, limit := range map[string]float64{"max-turns": float64(f.maxTurns), "max-cost": f.maxCost,
 		"max-budget-usd": f.maxCost, "task-budget": float64(f.taskBudget)} {
@@ -179,6 +182,7 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		return nil, engine.Usagef("--background wait or stop", "--background %s: unknown value", f.background)
 	}
 	o := f.options()
+	o.Dir = dir
 	if !f.ofWorker && hiddenAbove() {
 		return nil, engine.Usagef("run it without env -i, env -u and exec",
 			"a command of another session runs this, and what that session allows is not known: "+
