@@ -1,7 +1,7 @@
 // Searches the pages of search-index.js: every word must be in a page; words of the title count more.
 "use strict";
 {
-	const root = document.currentScript.dataset.root;
+	const root = new URL(".", document.currentScript.src).href;
 	const field = document.getElementById("search"), list = document.getElementById("found");
 	const pages = window.pages.map((p) => ({ ...p, low: p.text.toLowerCase(), head: p.title.toLowerCase() }));
 	const show = () => {
