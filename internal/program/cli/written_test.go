@@ -11,7 +11,7 @@ import (
 // elsewhere are the commands that write no file of a project: only to standard output, into the directories of the user
 // (settings, state, data, the services of the system), or through the tools of an agent, which ask.
 const elsewhere = `
-acp|batch answer|batch cancel|batch logs|batch retry|batch status|doctor|eval|login|logout|loop|mcp get|mcp list|mcp login|
+acp|batch answer|batch cancel|batch logs|batch retry|batch status|doctor|login|logout|loop|mcp get|mcp list|mcp login|
 mcp logout|mcp serve|mcp test|models|permission check|plugin import|plugin list|plugin marketplace add|plugin marketplace list|
 plugin marketplace remove|plugin marketplace update|plugin show|plugin update|plugin validate|sandbox explain|
 schedule add|schedule history|schedule install|schedule list|schedule pause|schedule remove|
