@@ -90,3 +90,17 @@ func pagesAndTests(t *testing.T) (pages map[string]string, tests string) {
 	}
 	return pages, list.String()
 }
+
+// TestStablePackages: the packages whose API is promised (CONTRIBUTING.md, "Versions") are there, and none is internal.
+func TestStablePackages(t *testing.T) {
+	list, err := os.ReadFile(".ci/stable-packages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields(string(list)) {
+		files, err := filepath.Glob(filepath.Join(name, "*.go"))
+		if err != nil || len(files) == 0 || strings.Contains(name, "internal") {
+			t.Errorf("%s is no package that can be promised", name)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 // Program screen draws pictures of the terminal interface, and measures it.
 //
 //	go run ./screen -out ../docs/screens   # a picture of each scene
+//	go run ./screen -out ../docs/screens -only results -film
 //	go run ./screen -measure            # first paint, bytes and time of a token, a long conversation
 //	tmux capture-pane -pe | go run ./screen -capture > screen.svg
 //
@@ -24,6 +25,7 @@ import (
 func main() {
 	out := flag.String("out", "", "write a picture of each scene into this directory")
 	only := flag.String("only", "", "with -out: the scene of this name alone")
+	film := flag.Bool("film", false, "with -only: also write NAME-film.svg, which shows each step for two seconds")
 	program := flag.String("knack", "", "the program to run (default: it is built)")
 	isCapture := flag.Bool("capture", false, "draw what tmux capture-pane -pe printed, from standard input")
 	isMeasure := flag.Bool("measure", false, "measure the screen")
@@ -56,7 +58,7 @@ func main() {
 			if *only != "" && *only != s.name {
 				continue
 			}
-			svg, err := s.draw(*program, filepath.Join(dir, s.name))
+			pictures, err := s.draw(*program, filepath.Join(dir, s.name))
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
@@ -64,8 +66,15 @@ func main() {
 			if i < len(scenes) {
 				name = fmt.Sprintf("%02d-%s", i+1, name)
 			}
-			if err := os.WriteFile(filepath.Join(*out, name), []byte(svg), 0o644); err != nil {
+			last := pictures[len(pictures)-1]
+			if err := os.WriteFile(filepath.Join(*out, name), []byte(last), 0o644); err != nil {
 				return err
+			}
+			if *film && *only != "" {
+				moving := inTurn(pictures, s.width, s.height)
+				if err := os.WriteFile(filepath.Join(*out, s.name+"-film.svg"), []byte(moving), 0o644); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

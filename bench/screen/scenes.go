@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/knack-agent/knack/run/llm/llmtest"
@@ -179,16 +180,17 @@ const notebook = `{
 }
 `
 
-// draw runs a scene in dir and returns its picture.
-func (s scene) draw(program, dir string) (string, error) {
+// draw runs a scene in dir and returns a picture of each step, before its keys are typed and, where they end with
+// Enter, before that; the last one is the scene's.
+func (s scene) draw(program, dir string) ([]string, error) {
 	for _, all := range []map[string]string{files, s.files} {
 		for name, text := range all {
 			path := filepath.Join(dir, "work", name)
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				return "", err
+				return nil, err
 			}
 			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				return "", err
+				return nil, err
 			}
 		}
 	}
@@ -197,7 +199,7 @@ func (s scene) draw(program, dir string) (string, error) {
 			{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "first"}, {"branch", "knack/taken"}} {
 			git := exec.Command("git", append([]string{"-C", filepath.Join(dir, "work")}, args...)...)
 			if out, err := git.CombinedOutput(); err != nil {
-				return "", fmt.Errorf("git %v: %w: %s", args, err, out)
+				return nil, fmt.Errorf("git %v: %w: %s", args, err, out)
 			}
 		}
 	}
@@ -210,19 +212,33 @@ func (s scene) draw(program, dir string) (string, error) {
 	}
 	d, err := start(program, dir, s.width, s.height, env)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer d.close()
+	var pictures []string
+	look := func() {
+		time.Sleep(200 * time.Millisecond) // until the status line is drawn, too
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		pictures = append(pictures, picture(d.vt, s.width, s.height, colours, "Knack: "+s.name))
+	}
 	for _, step := range s.steps {
 		if err := d.wait(step.wait); err != nil {
-			return "", err
+			return nil, err
 		}
-		if err := d.types(step.keys); err != nil {
-			return "", err
+		look()
+		keys := step.keys
+		if text, ok := strings.CutSuffix(keys, "\r"); ok && text != "" {
+			if err := d.types(text); err != nil {
+				return nil, err
+			}
+			look()
+			keys = "\r"
+		}
+		if err := d.types(keys); err != nil {
+			return nil, err
 		}
 	}
-	time.Sleep(200 * time.Millisecond) // until the status line is drawn, too
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return picture(d.vt, s.width, s.height, colours, "Knack: "+s.name), nil
+	look()
+	return pictures, nil
 }

@@ -22,7 +22,7 @@ import (
 // [Local.Close] when the program ends.
 type Local struct {
 	// Shell runs command lines: a path, or a name on PATH. "" means /bin/bash, else bash on PATH,
-	// else sh, else PowerShell on Windows.
+	// else sh; on Windows the bash of Git, else one on PATH. It is never PowerShell.
 	Shell string
 	// Environ is the environment of commands, as os.Environ returns it. It also determines the home
 	// directory of the user. nil means the environment of the process.

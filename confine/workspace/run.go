@@ -46,40 +46,74 @@ type shell struct {
 }
 
 func (l *Local) findShell() (shell, error) {
-	if l.Shell != "" {
-		path, err := exec.LookPath(l.Shell)
-		if err != nil {
-			return shell{}, fmt.Errorf("shell not found: %s", l.Shell)
+	path, err := bashLike(runtime.GOOS, l.Shell, func(name string) (string, error) {
+		path, err := exec.LookPath(name)
+		if err == nil && l.Shell == "" && subpath.Contains(l.dir, path) {
+			err = fmt.Errorf("%s lies in the workspace", path)
 		}
-		return shellAt(path), nil
+		return path, err
+	})
+	return shell{path, []string{"-c"}}, err
+}
+
+// bashLike returns the program for command lines: the one that is set, or the first that look finds. Rules are decided
+// on the syntax of bash, so PowerShell is none: it calls rm in `echo @(rm x)`. On Windows the bash of Git is rarely on
+// PATH, and the bash.exe of the system starts WSL, where paths of Windows are not valid.
+func bashLike(goos, set string, look func(string) (string, error)) (string, error) {
+	if set != "" {
+		path, err := look(set)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("shell not found: %s", set)
+		case powerShell(path):
+			return "", fmt.Errorf("%s is PowerShell, and rules are decided on the syntax of bash: "+
+				"set shell.path to a bash, or write a skill with shell: powershell", set)
+		}
+		return path, nil
 	}
-	names := []string{"/bin/bash", "bash", "sh"}
-	if runtime.GOOS == "windows" {
-		names = append(names[1:], "pwsh", "powershell")
+	if goos != "windows" {
+		for _, name := range []string{"/bin/bash", "bash", "sh"} {
+			if path, err := look(name); err == nil {
+				return path, nil
+			}
+		}
+		return "", errors.New("no shell found: looked for /bin/bash, bash, sh")
 	}
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil && !wslStub(path) {
-			return shellAt(path), nil
+	for _, name := range append(gitShells(look), "bash", "sh") {
+		if path, err := look(name); err == nil && !strings.Contains(strings.ToLower(path), `\windows\system32\`) {
+			return path, nil
 		}
 	}
-	return shell{}, fmt.Errorf("no shell found: looked for %s", strings.Join(names, ", "))
+	return "", errors.New("no bash found on PATH or beside git: install Git for Windows, or set shell.path to a bash.exe")
 }
 
-// wslStub reports whether a program is the bash.exe of Windows. It starts WSL, where Windows paths
-// are not valid.
-func wslStub(path string) bool {
-	return runtime.GOOS == "windows" && strings.Contains(strings.ToLower(path), `\windows\system32\`)
-}
-
-func shellAt(path string) shell {
-	switch name := strings.ToLower(strings.TrimSuffix(filepath.Base(path), ".exe")); name {
-	case "pwsh", "powershell":
-		return shell{path, []string{"-NoProfile", "-NonInteractive", "-Command"}}
+// gitShells returns where Git for Windows has its bash, which git.exe tells: that is in cmd, bin or mingw64\bin.
+func gitShells(look func(string) (string, error)) []string {
+	const usual = `C:\Program Files\Git\bin\bash.exe`
+	dir, err := look("git")
+	if err != nil {
+		return []string{usual}
 	}
-	return shell{path, []string{"-c"}}
+	var names []string
+	for range 3 {
+		i := strings.LastIndexAny(dir, `\/`)
+		if i < 0 {
+			break
+		}
+		dir = dir[:i]
+		names = append(names, dir+`\bin\bash.exe`)
+	}
+	return append(names, usual)
 }
 
-// ShellName returns the name of the shell that runs command lines (bash, sh, pwsh). The error says
+// powerShell reports whether a program is a PowerShell, by its name on any system.
+func powerShell(path string) bool {
+	name := strings.ToLower(path[strings.LastIndexAny(path, `\/`)+1:])
+	name = strings.TrimSuffix(name, ".exe")
+	return name == "pwsh" || name == "powershell"
+}
+
+// ShellName returns the name of the shell that runs command lines (bash, sh). The error says
 // where it was searched.
 func (l *Local) ShellName() (string, error) {
 	s, err := l.shell()
@@ -95,8 +129,7 @@ func (l *Local) PowerShell(line string) ([]string, error) {
 	}
 	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil && filepath.IsAbs(path) && !subpath.Contains(l.dir, path) {
-			s := shellAt(path)
-			return append([]string{s.path}, append(s.args, line)...), nil
+			return []string{path, "-NoProfile", "-NonInteractive", "-Command", line}, nil
 		}
 	}
 	return nil, fmt.Errorf("PowerShell is not installed: looked for %s on PATH", strings.Join(names, ", "))

@@ -152,7 +152,8 @@ var table = sync.OnceValue(func() []key {
 		{"sandbox.skills", raw, fromAnyone, nil,
 			"By skill, what commands are restricted to while it is in use: {network: " +
 				"none|hosts, write: [paths]}. It cannot permit more.", nil},
-		{"shell.path", text, fromUser, nil, "The shell of the bash tool. Default: /bin/bash, bash on PATH, sh.", nil},
+		{"shell.path", text, fromUser, nil, "The shell of the bash tool. Default: /bin/bash, bash on " +
+			"PATH, sh; on Windows Git's bash.", nil},
 		{"shell.prefix", text, fromUser, nil, "Text before every command of the bash tool.", nil},
 		{"workspace", text, fromUser, nil, "Where tools act: a directory, ssh://host/dir, or a container.", nil},
 

@@ -304,7 +304,7 @@ func rootCommand(args []string) *cobra.Command {
 	return root
 }
 
-// released is the version of a released archive; .ci/release sets it when it links the program.
+// released is the version of a released archive; .goreleaser.yaml sets it when it links the program.
 var released string
 
 // version returns the version of the program without a leading v: that of the archive, else that which `go install

@@ -1,5 +1,5 @@
 #!/bin/sh
-# report.sh FILE [NAME]: writes NAME.md and NAME.svg about a CSV file.
+# report.sh FILE [NAME]: writes NAME.md and NAME.svg about a CSV file, and prints the largest groups.
 # The first line holds the names of the columns. Quoted fields may hold commas
 # and doubled quotes, not line ends.
 set -eu
@@ -43,8 +43,8 @@ function left(s, w) { while (width(s) < w) s = s " "; return s }
 function right(s, w) { while (width(s) < w) s = " " s; return s }
 function dashes(n,   s) { while (n-- > 0) s = s "-"; return s }
 function count(n, what) { return n " " what (n == 1 ? "" : "s") }
-# table writes the cells T[0, 1] to T[rows, cols], aligned; row 0 is the heading.
-function table(rows, cols,   r, c, w, line) {
+# table writes the cells T[0, 1] to T[rows, cols] to a file, aligned; row 0 is the heading.
+function table(rows, cols, file,   r, c, w, line) {
 	for (c = 1; c <= cols; c++) {
 		w[c] = 3
 		for (r = 0; r <= rows; r++) if (width(T[r, c]) > w[c]) w[c] = width(T[r, c])
@@ -52,11 +52,11 @@ function table(rows, cols,   r, c, w, line) {
 	for (r = 0; r <= rows; r++) {
 		line = "|"
 		for (c = 1; c <= cols; c++) line = line " " (c == 1 ? left(T[r, c], w[c]) : right(T[r, c], w[c])) " |"
-		print line > md
+		print line > file
 		if (r > 0) continue
 		line = "|"
 		for (c = 1; c <= cols; c++) line = line " " (c == 1 ? dashes(w[c]) : dashes(w[c] - 1) ":") " |"
-		print line > md
+		print line > file
 	}
 }
 function cell(s) { gsub(/\|/, "\\|", s); return s }
@@ -111,7 +111,7 @@ END {
 		T[i, 4] = plain(sum, two[i]); T[i, 5] = plain(sum / (rows - empty[i]), 1)
 		T[i, 6] = plain(min, two[i]); T[i, 7] = plain(max, two[i])
 	}
-	table(cols, n)
+	table(cols, n, md)
 	if (!value) { print "\nNo column holds numbers only, so there is no chart." > md; exit }
 	for (r = 1; r <= rows; r++) {
 		k = group ? v[r, group] : "row " r
@@ -128,9 +128,10 @@ END {
 	print "\n## " head[value] " by " by "\n\n![" head[value] " by " by "](" ENVIRON["NAME"] ".svg)\n" > md
 	T[0, 1] = cell(by); T[0, 2] = cell(head[value])
 	for (i = 1; i <= groups; i++) { T[i, 1] = cell(order[i]); T[i, 2] = plain(total[order[i]], two[value]) }
-	table(groups, 2)
+	table(groups, 2, md)
 
 	shown = groups > 20 ? 20 : groups
+	table(shown, 2, ENVIRON["TMP"] "/shown")
 	top = 0
 	for (i = 1; i <= shown; i++) { x = total[order[i]]; if (x < 0) x = -x; if (x > top) top = x }
 	if (!top) top = 1
@@ -153,6 +154,7 @@ END {
 }
 ' <"$file"
 
+[ ! -e "$tmp/shown" ] || cat "$tmp/shown"
 mv "$tmp/md" "$name.md"
 echo "wrote $name.md"
 if [ -e "$tmp/svg" ]; then
