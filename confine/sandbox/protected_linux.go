@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -677,7 +678,7 @@ func (h openFile) find() string {
 }
 
 func readNames(dir string) ([]string, error) {
-	f, err := os.Open(dir)
+	f, err := regular.Dir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -708,7 +709,7 @@ func (n *protectedFiles) readOne(dir string, found map[string]fileID) (below []s
 	}
 	_, were := n.dirs[dir]
 	n.dirs[dir] = seen
-	f, err := os.Open(dir)
+	f, err := regular.Dir(dir)
 	if err != nil {
 		return nil
 	}
