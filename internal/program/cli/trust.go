@@ -220,15 +220,8 @@ func askNetwork(c *cobra.Command, items []engine.TrustItem) error {
 		fmt.Fprintf(c.ErrOrStderr(), "+ accepts %s.\n", strings.ReplaceAll(hosts, ",", ", "))
 	}
 	for {
-<<<<<<< HEAD
-		fmt.Fprintf(c.ErrOrStderr(), "%s Type none, all, or hosts with commas between them. [none] ",
-			command.NetworkQuestion)
-		line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
-		if err != nil && err != io.EOF {
-=======
-		line, err := answer(c, command.NetworkQuestion+" [none] ")
+		line, err := answer(c, command.NetworkQuestion+" Type none, all, or hosts with commas between them. [none] ")
 		if err != nil {
->>>>>>> guards2
 			return err
 		}
 		if strings.TrimSpace(line) == "+" && hosts != "" {
