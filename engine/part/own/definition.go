@@ -15,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/run/llm/schema"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -198,6 +199,9 @@ func (d *definition) checkTool() error {
 	}
 	if s.Type != "object" {
 		return errors.New("inputSchema: its type must be object")
+	}
+	if schema.Endless(d.InputSchema) {
+		return errors.New("inputSchema: it refers to itself without end")
 	}
 	if _, err := s.Resolve(nil); err != nil {
 		return fmt.Errorf("inputSchema: %w", err)

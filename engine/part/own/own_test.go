@@ -35,6 +35,7 @@ func TestParse(t *testing.T) {
 		`{"description": "x", "subjects": {"file": "$.x"}}`:                       `"file" is none of path, read, write, url`,
 		`{"description": "x", "subjects": {"path": "x"}}`:                         `"x" does not begin with $`,
 		`{"description": "x", "inputSchema": {"type": "array"}}`:                  "its type must be object",
+		`{"description": "x", "inputSchema": {"type": "object", "$ref": "#"}}`:    "without end",
 		`{"description": "x", "inputSchema": []}`:                                 "inputSchema",
 		`{"description": "x", "inputSchema": {"type": "object", "$ref": "#/no"}}`: "inputSchema",
 	} {
