@@ -25,6 +25,7 @@ const headOfLine = 64 << 10
 type inputLine struct {
 	number int
 	text   []byte
+	size   int // of the text, in bytes, when it is not kept
 	// together means that this line arrived together with the line before it. It is then a prompt of its
 	// own and does not enter a running turn.
 	together bool
@@ -128,6 +129,7 @@ type prompt struct {
 	agent.Input
 	id       string // given by the host; may be ""
 	number   int    // number of its line
+	size     int    // of its line, in bytes
 	priority string
 	together bool
 	ends     bool // what has ended in the background begins the turn

@@ -46,6 +46,7 @@ func (w *walker) collect(v any) {
 			w.collect(x)
 		}
 	case map[string]any:
+		top := len(w.all) == 0
 		w.all = append(w.all, v)
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			text, isText := v[key].(string)
@@ -57,7 +58,7 @@ func (w *walker) collect(v any) {
 				w.refers = true
 				w.renamed = w.renamed || !strings.HasPrefix(text, "#")
 			case key == "$id":
-				w.renamed = w.renamed || len(w.all) > 1
+				w.renamed = w.renamed || !top
 			}
 			w.collect(v[key])
 		}
