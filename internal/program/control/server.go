@@ -646,7 +646,7 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 func together(waiting []prompt) []prompt {
 	var all []prompt
 	for _, p := range waiting {
-		alone := p.bad != nil || p.silent || p.ends || strings.HasPrefix(p.Text, "/")
+		alone := p.bad != nil || p.silent || p.ends || p.priority == "now" || strings.HasPrefix(p.Text, "/")
 		if last := len(all) - 1; last >= 0 && !alone && !all[last].alone {
 			all[last].Parts = append(append(slices.Clone(all[last].Parts), llm.Text(p.Text)), p.Parts...)
 			all[last].Touched = append(slices.Clone(all[last].Touched), p.Touched...)
