@@ -27,7 +27,7 @@ type directory struct {
 // name returns the directory's path, short.
 func (d *directory) name() string {
 	p := d.engine.Project()
-	return p.Short(p.Dir())
+	return subpath.Short(p.Dir(), p.Env().Home())
 }
 
 // stamp describes files such that it differs when one of them has changed.
@@ -41,7 +41,14 @@ func stamp(paths ...string) string {
 	return b.String()
 }
 
-// project returns the project as its settings are now.
+// read returns the project as its settings are now.
+func (d *directory) read(ctx context.Context) (*engine.Project, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.project(ctx)
+}
+
+// project is read for callers that hold mu.
 func (d *directory) project(ctx context.Context) (*engine.Project, error) {
 	p := d.engine.Project()
 	paths := []string{p.Env().StateFile("trust.json")}

@@ -3,7 +3,9 @@ package web
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/knack-agent/knack/internal/leaf/markup"
@@ -26,7 +28,8 @@ type section struct {
 
 func sections() []section {
 	return []section{
-		{"/skills", "Skills"},
+		{"/skills", "Skills"}, {"/listing", "Listing"}, {"/rules", "Rules"}, {"/settings", "Settings"}, {"/trust", "Trust"},
+		{"/sessions", "Sessions"}, {"/batches", "Batches"},
 	}
 }
 
@@ -167,3 +170,6 @@ func tokens(n int) string {
 	}
 	return plain.Number(n)
 }
+
+// sortedKeys returns names in order.
+func sortedKeys(names map[string]bool) []string { return slices.Sorted(maps.Keys(names)) }

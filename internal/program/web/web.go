@@ -28,6 +28,8 @@ type Server struct {
 	dir   *directory
 	guard *guard
 	port  string
+
+	conversations conversations
 }
 
 // Open opens a directory for the pages. The caller closes the Server.
@@ -88,6 +90,16 @@ func (s *Server) pages() http.Handler {
 	m.Handle("GET /{$}", http.RedirectHandler("/skills", http.StatusSeeOther))
 	m.Handle("GET /skills", s.shown("/skills", s.skills))
 	m.Handle("GET /skill", s.shown("/skills", s.skill))
+	m.Handle("GET /listing", s.shown("/listing", s.listing))
+	m.Handle("GET /rules", s.shown("/rules", s.rules))
+	m.Handle("GET /settings", s.shown("/settings", s.settings))
+	m.Handle("GET /trust", s.shown("/trust", s.trust))
+	m.Handle("GET /sessions", s.shown("/sessions", s.sessions))
+	m.Handle("GET /session", s.shown("/sessions", s.session))
+	m.HandleFunc("GET /session/events", s.events)
+	m.Handle("GET /batches", s.shown("/batches", s.batches))
+	m.Handle("GET /batch", s.shown("/batches", s.batch))
+	m.Handle("GET /run", s.shown("/batches", s.run))
 	m.Handle("/", s.shown("", func(*http.Request, *page) error { return notFound("There is no such page.") }))
 	return m
 }
