@@ -22,9 +22,10 @@ func webCommand() *cobra.Command {
 	port, open := 0, false
 	c := &cobra.Command{
 		Use:   "web",
-		Short: "Show skills and why, in a browser",
+		Short: "Show skills, rules, trust, sessions and batches in a browser",
 		Long: `Show in a browser what this directory and you have: skills, and why each is used or
-not. It answers on this machine only, until Ctrl-C.
+not, what a model sees of them, rules and settings, what the project brings, sessions and
+batches. It answers on this machine only, until Ctrl-C.
 
 The address that it prints gives access to the browser that opens it first, within a
 minute; Enter prints another. Nothing can be changed there, no page loads anything from

@@ -59,7 +59,7 @@ func (s *Server) batches(r *http.Request, p *page) error {
 		}
 		all = append(all, c)
 	}
-	at := partOf(r.URL.Query(), len(all), perPage)
+	at := excerptOf(r.URL.Query(), len(all), perPage)
 	home := s.dir.engine.Project().Env().Home()
 	p.F("<ol class=\"rows\" start=\"%d\">\n", at.first+1)
 	for i := at.first; i < at.end; i++ {
@@ -182,7 +182,7 @@ func (s *Server) batch(r *http.Request, p *page) error {
 			shown = append(shown, run)
 		}
 	}
-	at := partOf(query, len(shown), perPage)
+	at := excerptOf(query, len(shown), perPage)
 	p.F("<div class=\"table\" role=\"region\" aria-labelledby=\"tasks\" tabindex=\"0\"><table>\n<thead><tr>" +
 		"<th scope=\"col\">Task</th><th scope=\"col\">State</th><th scope=\"col\" class=\"n\">Time</th>" +
 		"<th scope=\"col\" class=\"n\">Cost</th><th scope=\"col\">Result</th></tr></thead>\n<tbody>\n")

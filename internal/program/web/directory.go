@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // A directory is the project that the pages are about. It keeps what was read of it until that changes.

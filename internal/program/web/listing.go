@@ -46,7 +46,7 @@ func (s *Server) listing(r *http.Request, p *page) error {
 		p.pinned(l, skills.Catalog, view, pin)
 	}
 	p.F("<h2 id=\"entries\">Who takes what</h2>\n")
-	at := partOf(query, len(l.Entries), perPage)
+	at := excerptOf(query, len(l.Entries), perPage)
 	p.F("<div class=\"table\" role=\"region\" aria-labelledby=\"entries\" tabindex=\"0\"><table>\n<thead><tr>" +
 		"<th scope=\"col\">Skill</th><th scope=\"col\">Source</th><th scope=\"col\" class=\"n\">Characters</th>" +
 		"<th scope=\"col\">Share</th><th scope=\"col\">Cut</th></tr></thead>\n<tbody>\n")

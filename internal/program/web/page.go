@@ -95,19 +95,19 @@ func chip(kind markup.HTML, word string) markup.HTML {
 // perPage is how many rows of a list a page shows.
 const perPage = 50
 
-// A part is a part of a list: the rows from first to before end of all.
-type part struct{ number, pages, first, end, all int }
+// An excerpt is a part of a list: the rows from first to before end of all.
+type excerpt struct{ number, pages, first, end, all int }
 
-// partOf returns the part of a list that a query asks for by its number, which counts from 1.
-func partOf(query url.Values, all, size int) part {
+// excerptOf returns the part of a list that a query asks for by its number, which counts from 1.
+func excerptOf(query url.Values, all, size int) excerpt {
 	n, _ := strconv.Atoi(query.Get("page")) // no number: the first
 	pages := max(1, (all+size-1)/size)
 	n = min(max(n, 1), pages)
-	return part{n, pages, min((n-1)*size, all), min(n*size, all), all}
+	return excerpt{n, pages, min((n-1)*size, all), min(n*size, all), all}
 }
 
 // pager writes the way to the other parts of a list at an address.
-func (p *page) pager(at part, path markup.HTML, query url.Values) {
+func (p *page) pager(at excerpt, path markup.HTML, query url.Values) {
 	if at.pages == 1 {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/engine"
-	known "github.com/knack-agent/knack/engine/part"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/transcript"
 	"github.com/knack-agent/knack/internal/leaf/markup"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -32,7 +32,7 @@ func (s *Server) sessions(r *http.Request, p *page) error {
 	words := strings.Fields(strings.ToLower(query.Get("q")))
 	var found []session.Summary
 	var of []engine.SessionFile
-	at := partOf(query, len(files), perPage)
+	at := excerptOf(query, len(files), perPage)
 	if len(words) > 0 {
 		for _, f := range files[:min(len(files), maxSearched)] {
 			sum, err := f.Store.Summary(f.ID)
@@ -41,7 +41,7 @@ func (s *Server) sessions(r *http.Request, p *page) error {
 				found, of = append(found, sum), append(of, f)
 			}
 		}
-		at = partOf(query, len(found), perPage)
+		at = excerptOf(query, len(found), perPage)
 		found, of = found[at.first:at.end], of[at.first:at.end]
 	} else {
 		for _, f := range files[at.first:at.end] {
@@ -117,10 +117,10 @@ func (s *Server) session(r *http.Request, p *page) error {
 	p.costs(x)
 	p.skillEvents(x)
 	p.F("<h2 id=\"talk\">Conversation</h2>\n")
-	where := part{number: number, pages: max(len(x.cuts), 1)}
+	where := excerpt{number: number, pages: max(len(x.cuts), 1)}
 	p.pager(where, "/session", query)
 	p.F("<div class=\"talk\">\n")
-	err = transcript.WriteEntries(&p.Buffer, x.between(number), transcript.Options{Summary: known.KnownTools().Line})
+	err = transcript.WriteEntries(&p.Buffer, x.between(number), transcript.Options{Summary: part.KnownTools().Line})
 	p.F("</div>\n")
 	p.pager(where, "/session", query)
 	p.F("<p class=\"soft\">%s, part %d of %d.</p>\n</div>\n",

@@ -79,7 +79,7 @@ func (s *Server) skills(r *http.Request, p *page) error {
 			with("/skills", query, "state", string(state)))
 	}
 	p.F("</ul></nav>\n<p class=\"count\" role=\"status\">%s</p>\n", plain.Count(len(found), "skill"))
-	at := partOf(query, len(found), perPage)
+	at := excerptOf(query, len(found), perPage)
 	used := engine.ReadUsage(skills.Project.Env())
 	p.F("<ol class=\"rows skills\" start=\"%d\">\n", at.first+1)
 	for _, x := range found[at.first:at.end] {

@@ -41,7 +41,7 @@ func (s *Server) trust(r *http.Request, p *page) error {
 	items := slices.Clone(report.Items)
 	rank := map[trust.ItemState]int{trust.Changed: 0, trust.New: 1, trust.Approved: 2}
 	slices.SortStableFunc(items, func(a, b engine.TrustItem) int { return rank[a.State] - rank[b.State] })
-	at := partOf(r.URL.Query(), len(items), perPage)
+	at := excerptOf(r.URL.Query(), len(items), perPage)
 	for _, it := range items[at.first:at.end] {
 		p.trustItem(report, it)
 	}
