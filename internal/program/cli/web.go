@@ -19,7 +19,7 @@ import (
 
 func webCommand() *cobra.Command {
 	var f projectFlags
-	port, open := 0, false
+	port, open, changes := 0, false, false
 	c := &cobra.Command{
 		Use:   "web",
 		Short: "Show skills, rules, trust, sessions and batches in a browser",
@@ -28,8 +28,8 @@ not, what a model sees of them, rules and settings, what the project brings, ses
 batches. It answers on this machine only, until Ctrl-C.
 
 The address that it prints gives access to the browser that opens it first, within a
-minute; Enter prints another. Nothing can be changed there, no page loads anything from
-elsewhere, and text of strangers stays text.`,
+minute; Enter prints another. Without --allow-changes nothing can be changed there. No page
+loads anything from elsewhere, and text of strangers stays text.`,
 		Example: `  knack web --open
   knack web --port 7331`,
 		Args: noArguments,
@@ -44,6 +44,9 @@ elsewhere, and text of strangers stays text.`,
 				return err
 			}
 			defer s.Close()
+			if changes {
+				s.AllowChanges()
+			}
 			l, err := s.Listen(strconv.Itoa(port))
 			if err != nil {
 				return err
@@ -67,6 +70,7 @@ elsewhere, and text of strangers stays text.`,
 	f.registerView(c)
 	c.Flags().IntVar(&port, "port", 0, "the `port`; 0 chooses a free one")
 	c.Flags().BoolVar(&open, "open", false, "also open the address in your browser")
+	c.Flags().BoolVar(&changes, "allow-changes", false, "also approve, answer, cancel, pin and save there")
 	return c
 }
 

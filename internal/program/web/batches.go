@@ -11,7 +11,9 @@ import (
 
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/local"
+	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/markup"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -167,6 +169,10 @@ func (s *Server) batch(r *http.Request, p *page) error {
 	p.F("<p class=\"crumbs\"><a href=\"/batches\">Batches</a></p>\n<h1>%s</h1>\n<p class=\"lead\">%s in %s, begun %s.</p>\n"+
 		"<div class=\"report\">\n%s</div>\n", p.title, c.Batch.ID, c.Batch.Dir, day(c.Batch.Created),
 		markup.HTML(batch.Pictures(*c.Batch, c.Totals, runs)))
+	if p.token != "" && c.Totals.Left() > 0 {
+		p.form("/batch/cancel", "batch", c.Batch.ID)
+		p.F("<button class=\"no\">Cancel what is left</button></form>\n")
+	}
 	state := query.Get("state")
 	p.F("<h2 id=\"tasks\">Tasks</h2>\n<nav class=\"facets\" aria-label=\"States\"><ul>\n")
 	p.facet("all", len(runs), state == "", with("/batch", query, "state", ""))
@@ -232,9 +238,11 @@ func (s *Server) run(r *http.Request, p *page) error {
 	}
 	p.facts(all...)
 	if len(run.Question) > 0 {
-		p.F("<h2 id=\"question\">It waits for an answer</h2>\n")
-		p.long(string(run.Question))
-		p.F("<p>In a terminal: <code>knack batch answer %s</code></p>\n", run.ID)
+		call := ""
+		if q := work.QuestionOf(run); q.Tool != "" {
+			call = part.KnownTools().Line(q.Tool, q.Input)
+		}
+		p.question(run, call)
 	}
 	p.list("What may have happened", batch.UncertainCalls(run))
 	if e := run.End; e != nil && cmp.Or(e.Error, e.Text) != "" {

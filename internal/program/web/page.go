@@ -18,6 +18,7 @@ type page struct {
 	title   string
 	section string
 	dir     string // that the site is about
+	token   string // of forms; "": the pages change nothing
 }
 
 // A section is a part of the site.

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -13,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/html"
+
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/local"
 	"github.com/knack-agent/knack/durable/schedule"
+	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
 )
 
@@ -268,4 +272,143 @@ func TestBatches(t *testing.T) {
 			t.Errorf("%s: status %d", path, code)
 		}
 	}
+}
+
+// post sends a form of a page, from this origin.
+func (x *site) post(path string, form url.Values) (int, string) {
+	x.Helper()
+	r, err := http.NewRequestWithContext(x.Context(), http.MethodPost, x.base+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		x.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Origin", x.base)
+	answer, err := x.client.Do(r)
+	if err != nil {
+		x.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		x.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// forms returns the forms of a page that change something, by what they are sent to; of several, the first.
+func (x *site) forms(path string) map[string]url.Values {
+	x.Helper()
+	_, body := x.fetch(x.client, x.base+path, nil)
+	checkPage(x.T, path, body)
+	doc, err := html.Parse(strings.NewReader(body))
+	if err != nil {
+		x.Fatal(err)
+	}
+	all := map[string]url.Values{}
+	for n := range doc.Descendants() {
+		if n.Data != "form" || attr(n, "method") != "post" || all[attr(n, "action")] != nil {
+			continue
+		}
+		form := url.Values{}
+		for c := range n.Descendants() {
+			if c.Data == "input" || c.Data == "button" && attr(c, "name") != "" && form.Get("answer") == "" {
+				form.Add(attr(c, "name"), attr(c, "value"))
+			}
+		}
+		all[attr(n, "action")] = form
+	}
+	return all
+}
+
+// TestForms: with --allow-changes, and only then, a form does what a command does, for what was shown.
+func TestForms(t *testing.T) {
+	const skill = "---\nname: pdf\ndescription: Reads.\nallowed-tools: Bash(pdftotext:*)\n---\nx\n"
+	x := open(t, engine.Options{}, ".claude/skills/pdf/SKILL.md", skill, "~/.claude/skills/own/SKILL.md",
+		"---\nname: own\ndescription: Mine.\n---\nx\n")
+	for _, path := range []string{"/trust", "/skill?name=own", "/settings?key=model&value=opus&in=user"} {
+		if got := x.forms(path); len(got) > 0 {
+			t.Errorf("%s has forms: %v", path, got)
+		}
+	}
+	token := x.server.guard.form
+	if code, _ := x.post("/trust/approve", url.Values{"form": {token}}); code == http.StatusOK {
+		t.Error("a form works although none is allowed")
+	}
+	x.server.AllowChanges()
+
+	form := x.forms("/trust")["/trust/approve"]
+	if code, _ := x.post("/trust/approve", url.Values{"item": form["item"]}); code != http.StatusForbidden {
+		t.Errorf("without a token: status %d", code)
+	}
+	x.Write(t, ".claude/skills/pdf/SKILL.md", skill+"more\n")
+	if code, body := x.post("/trust/approve", form); code == http.StatusOK || !strings.Contains(body, "has changed") {
+		t.Errorf("another content was approved: status %d\n%s", code, body)
+	}
+	x.has("/skills?q=pdf", "untrusted")
+	if code, body := x.post("/trust/approve", x.forms("/trust")["/trust/approve"]); code != http.StatusOK {
+		t.Fatalf("status %d\n%s", code, body)
+	}
+	x.has("/trust", "You have approved all of it")
+	x.has("/skills?q=pdf", "pdf active")
+
+	if code, body := x.post("/skill/pin", x.forms("/skill?name=own")["/skill/pin"]); code != http.StatusOK {
+		t.Fatalf("status %d\n%s", code, body)
+	}
+	x.has("/skills?q=own", "own pinned")
+	save := x.forms("/settings?key=model&value=opus&in=user")["/settings/save"]
+	if code, body := x.post("/settings/save", save); code != http.StatusOK {
+		t.Fatalf("status %d\n%s", code, body)
+	}
+	x.has("/settings", `"opus"`)
+	save.Set("value", "3")
+	if code, _ := x.post("/settings/save", save); code == http.StatusOK {
+		t.Error("a value that does not fit was saved")
+	}
+}
+
+// TestBatchForms: a question is answered as it was shown, and what is left is cancelled.
+func TestBatchForms(t *testing.T) {
+	x := open(t, engine.Options{})
+	x.server.AllowChanges()
+	ctx := t.Context()
+	q, err := local.Open(ctx, filepath.Join(x.Home, ".local", "state", "knack", "batch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	if _, err := q.Submit(ctx, batch.Batch{ID: "b1", Name: "b", Dir: x.Dir, Created: time.Now()},
+		[]batch.Item{{Key: "a", Task: batch.Task{Prompt: "x"}}, {Key: "b", Task: batch.Task{Prompt: "y"}}}); err != nil {
+		t.Fatal(err)
+	}
+	asked, err := json.Marshal(work.Question{Title: "Run it? " + hostile, Text: hostile, Options: []work.Option{
+		{ID: "once", Label: "Yes", Allow: true}, {ID: "no", Label: "No"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := q.Claim(ctx, batch.Worker{ID: "w", Lease: time.Hour})
+	if err == nil {
+		err = q.Finish(ctx, l, batch.End{State: batch.Waiting, Question: asked}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := "/run?" + url.Values{"batch": {"b1"}, "id": {l.Run.ID}}.Encode()
+	x.has(page, "It waits for an answer", "Run it?", "Yes", "No")
+	form := x.forms(page)["/run/answer"]
+	other := url.Values{"form": form["form"], "batch": form["batch"], "run": form["run"], "answer": {"once"},
+		"question": {"{}"}}
+	if code, _ := x.post("/run/answer", other); code == http.StatusOK {
+		t.Error("another question was answered")
+	}
+	if code, body := x.post("/run/answer", form); code != http.StatusOK {
+		t.Fatalf("status %d\n%s", code, body)
+	}
+	x.has("/batch?id=b1", "2 ready")
+	if code, _ := x.post("/run/answer", form); code == http.StatusOK {
+		t.Error("the question was answered twice")
+	}
+	if code, body := x.post("/batch/cancel", x.forms("/batch?id=b1")["/batch/cancel"]); code != http.StatusOK {
+		t.Fatalf("status %d\n%s", code, body)
+	}
+	x.has("/batch?id=b1", "2 cancelled")
 }

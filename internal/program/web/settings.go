@@ -96,4 +96,8 @@ func (p *page) draft(files []engine.SettingsFile, key, value, in string, add boo
 		return
 	}
 	p.diff(diff)
+	if p.token != "" && in == "user" && !add && value != "" {
+		p.form("/settings/save", "key", key, "value", value)
+		p.F("<button>Save</button></form>\n")
+	}
 }

@@ -176,6 +176,10 @@ func (s *Server) skill(r *http.Request, p *page) error {
 		p.F("<p class=\"lead\">%s</p>\n", info.WhenToUse)
 	}
 	p.skillFacts(skills, f, info)
+	if p.token != "" && f.Skill != nil && f.Winner == nil && f.State == knack.Active {
+		p.form("/skill/pin", "name", f.Skill.Name)
+		p.F("<button class=\"quiet\">Pin it</button> <span class=\"soft\">Its description is never cut.</span></form>\n")
+	}
 	p.problems(skills.Project, info.Problems)
 	p.F("<h2 id=\"why\">Why</h2>\n")
 	for _, f := range why.Found {

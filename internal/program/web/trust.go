@@ -34,6 +34,10 @@ func (s *Server) trust(r *http.Request, p *page) error {
 	default:
 		p.F("<p class=\"said warn\">%s for your approval. In a terminal: <code>knack trust</code></p>\n",
 			plain.Count(open, "item")+ifString(open == 1, " waits", " wait"))
+		if p.token != "" {
+			p.F("<p class=\"soft\">An approval here gives the programs of servers no network and no directory to write; " +
+				"<code>knack trust</code> asks for these.</p>\n")
+		}
 	}
 	if report.Unread != nil {
 		p.F("<p class=\"said bad\">%s</p>\n", sentence(report.Unread.Error()))
@@ -76,6 +80,10 @@ func (p *page) trustItem(report engine.TrustReport, it engine.TrustItem) {
 		p.F("<details open><summary>What changed since you approved it</summary>\n")
 		p.diff(diff)
 		p.F("</details>\n")
+	}
+	if p.token != "" && it.State != trust.Approved && it.Refused == "" {
+		p.form("/trust/approve", "item", itemKey(it))
+		p.F("<button>Approve %s</button></form>\n", it.Path)
 	}
 	p.F("</section>\n")
 }

@@ -29,6 +29,8 @@ type Server struct {
 	guard *guard
 	port  string
 
+	changes bool // the pages have forms
+
 	conversations conversations
 }
 
@@ -100,6 +102,9 @@ func (s *Server) pages() http.Handler {
 	m.Handle("GET /batches", s.shown("/batches", s.batches))
 	m.Handle("GET /batch", s.shown("/batches", s.batch))
 	m.Handle("GET /run", s.shown("/batches", s.run))
+	if s.changes {
+		s.forms(m)
+	}
 	m.Handle("/", s.shown("", func(*http.Request, *page) error { return notFound("There is no such page.") }))
 	return m
 }
@@ -126,6 +131,9 @@ func (n notFound) Error() string { return string(n) }
 func (s *Server) shown(section string, write func(*http.Request, *page) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := &page{section: section, dir: s.dir.name()}
+		if s.changes {
+			p.token = s.guard.form
+		}
 		status := http.StatusOK
 		if err := write(r, p); err != nil {
 			status = http.StatusInternalServerError
