@@ -18,6 +18,7 @@ type page struct {
 	title   string
 	section string
 	dir     string // that the site is about
+	evals   bool   // there is a page about evaluations
 	token   string // of forms; "": the pages change nothing
 }
 
@@ -54,7 +55,11 @@ func (p *page) writeTo(w io.Writer) error {
 <p class="brand"><a href="/">Knack</a> <span class="place" title="%s">%s</span></p>
 <nav aria-label="Pages"><ul>
 `, p.title, p.dir, p.dir)
-	for _, s := range sections() {
+	all := sections()
+	if p.evals {
+		all = append(all, section{"/evals", "Evals"})
+	}
+	for _, s := range all {
 		current := markup.HTML("")
 		if string(s.path) == p.section {
 			current = ` aria-current="page"`

@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/durable/schedule"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/eval"
 )
 
 // sessionsDir is where the sessions of a user are, seen from the home directory.
@@ -411,4 +412,26 @@ func TestBatchForms(t *testing.T) {
 		t.Fatalf("status %d\n%s", code, body)
 	}
 	x.has("/batch?id=b1", "2 cancelled")
+}
+
+// TestEvals: results of evaluations beside each other; without any, the site has no such page.
+func TestEvals(t *testing.T) {
+	x := open(t, engine.Options{})
+	if code, _ := x.fetch(x.client, x.base+"/evals", nil); code != http.StatusNotFound {
+		t.Errorf("without results: status %d", code)
+	}
+	write := func(name, skill string, pass float64) string {
+		data, err := json.Marshal(eval.Results{Version: 1, Failed: []string{hostile}, Reports: []*eval.Report{{Version: 1,
+			Skill: skill, Model: hostile, Routing: &eval.Routing{Recall: eval.Rate{Hits: 9, Of: 10, Rate: .9, Low: .6, High: .98}},
+			Tasks: &eval.Tasks{Against: []eval.Difference{{Pairs: 9, Mean: pass, Low: .1, High: .5, Verdict: eval.Helps}}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.Write(t, name, string(data))
+		return filepath.Join(x.Dir, name)
+	}
+	x.server.ShowEvals(write("old.json", "pdf", .25), write("new.json", "pdf", .5), write("x.json", hostile, 1),
+		filepath.Join(x.Dir, "none.json"))
+	x.has("/evals", "old.json", "new.json", "90% (9 of 10; 60–98%)", "helps +25 points", "+50 points", "none.json:")
+	x.has("/skills", "Skills")
 }

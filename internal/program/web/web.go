@@ -29,7 +29,8 @@ type Server struct {
 	guard *guard
 	port  string
 
-	changes bool // the pages have forms
+	changes bool     // the pages have forms
+	results []string // files with results of evaluations
 
 	conversations conversations
 }
@@ -102,6 +103,9 @@ func (s *Server) pages() http.Handler {
 	m.Handle("GET /batches", s.shown("/batches", s.batches))
 	m.Handle("GET /batch", s.shown("/batches", s.batch))
 	m.Handle("GET /run", s.shown("/batches", s.run))
+	if len(s.results) > 0 {
+		m.Handle("GET /evals", s.shown("/evals", s.evals))
+	}
 	if s.changes {
 		s.forms(m)
 	}
@@ -130,7 +134,7 @@ func (n notFound) Error() string { return string(n) }
 // the site that it belongs to.
 func (s *Server) shown(section string, write func(*http.Request, *page) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := &page{section: section, dir: s.dir.name()}
+		p := &page{section: section, dir: s.dir.name(), evals: len(s.results) > 0}
 		if s.changes {
 			p.token = s.guard.form
 		}
