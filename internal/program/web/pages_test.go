@@ -149,7 +149,7 @@ func TestSessions(t *testing.T) {
 	x.has("/sessions?q=STOCK+report", "1 session")
 	x.has("/sessions?q=no-such-thing", "0 sessions")
 	got := x.has("/session?in=one-a&id=20260101-000000-aa", "Align the stock report", "/home/ada/inventory", "Cost",
-		"chart in use", "chart released", "The report is crooked", "+ if it.Count == 0", "keep the old ones", "Done: the report is")
+		"chart in use", "chart released", "stock report is crooked", "+ if it.Count == 0", "keep the old ones", "Done: the report is")
 	if strings.Contains(got, "part 1 of 2") {
 		t.Error("a short conversation is cut into parts")
 	}

@@ -58,7 +58,7 @@ type conversations struct {
 	last *conversation
 }
 
-// file returns the store and the file of a session; ok is false if the names cannot be those of one.
+// sessionStore returns the store and the file of a session; ok is false if the names cannot be those of one.
 func sessionStore(env engine.Env, in, id string) (store session.Store, path string, ok bool) {
 	if in == "" || id == "" || strings.ContainsAny(in+id, `/\`) || strings.HasPrefix(in, ".") || env.StateDir() == "" {
 		return store, "", false
