@@ -34,7 +34,7 @@ func (s *Server) forms(m *http.ServeMux) {
 // changed returns the handler of a form: do does what it says, and returns the page to go on with.
 func (s *Server) changed(section string, do func(context.Context, url.Values) (markup.HTML, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		to, err := do(r.Context(), r.PostForm)
+		to, err := do(r.Context(), decoded(r.PostForm))
 		if err != nil {
 			s.shown(section, func(*http.Request, *page) error { return err }).ServeHTTP(w, r)
 			return
@@ -45,12 +45,27 @@ func (s *Server) changed(section string, do func(context.Context, url.Values) (m
 	})
 }
 
-// form begins a form that changes something. The caller writes the rest of it.
+// decoded returns the values of a form whose hidden fields page.form has written.
+func decoded(form url.Values) url.Values {
+	out := url.Values{}
+	for name, values := range form {
+		for _, v := range values {
+			if text, err := url.QueryUnescape(v); err == nil && name != "answer" {
+				v = text
+			}
+			out.Add(name, v)
+		}
+	}
+	return out
+}
+
+// form begins a form that changes something. The caller writes the rest of it. The fields are encoded, because what a
+// page shows of a text is not always the text itself.
 func (p *page) form(action markup.HTML, fields ...string) {
 	p.F("<form class=\"change\" method=\"post\" action=\"%s\">\n<input type=\"hidden\" name=\"form\" value=\"%s\">\n", action,
 		p.token)
 	for i := 0; i+1 < len(fields); i += 2 {
-		p.F("<input type=\"hidden\" name=\"%s\" value=\"%s\">\n", fields[i], fields[i+1])
+		p.F("<input type=\"hidden\" name=\"%s\" value=\"%s\">\n", fields[i], url.QueryEscape(fields[i+1]))
 	}
 }
 

@@ -52,7 +52,7 @@ func (d *directory) read(ctx context.Context) (*engine.Project, error) {
 // project is read for callers that hold mu.
 func (d *directory) project(ctx context.Context) (*engine.Project, error) {
 	p := d.engine.Project()
-	paths := []string{p.Env().StateFile("trust.json")}
+	paths := engine.TrustFiles(p.Env(), p.Dir())
 	for _, f := range p.SettingsFiles() {
 		paths = append(paths, f.Path)
 	}

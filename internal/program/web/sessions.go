@@ -179,8 +179,8 @@ func (p *page) context(x *conversation) {
 			p.F("<line class=\"cut\" x1=\"%.1f\" y1=\"0\" x2=\"%.1f\" y2=\"160\"></line>\n", a, a)
 		}
 	}
-	p.F("</svg>\n<figcaption>%s of requests, from the first to the last; the most was %s tokens. A dashed line is where "+
-		"the conversation was condensed.</figcaption>\n</figure>\n", plain.Number(len(x.points)), plain.Number(most))
+	p.F("</svg>\n<figcaption>%s, from the first to the last; the most was %s tokens. A dashed line is where "+
+		"the conversation was condensed.</figcaption>\n</figure>\n", plain.Count(len(x.points), "request"), plain.Number(most))
 }
 
 // costs draws what each turn cost.
