@@ -154,7 +154,7 @@ func TestSessions(t *testing.T) {
 	x.has("/sessions", "2 conversations of all projects", "Align the stock report")
 	x.has("/sessions?q=STOCK+report", "1 session")
 	x.has("/sessions?q=no-such-thing", "0 sessions")
-	got := x.has("/session?in=one-a&id=20260101-000000-aa", "Align the stock report", "/home/ada/inventory", "Cost",
+	got := x.has("/session?in=one-a&id=20260101-000000-aa", "Align the stock report", "/home/ada/inventory", "2 turns, $0.0914 in all",
 		"chart in use", "chart released", "stock report is crooked", "+ if it.Count == 0", "keep the old ones", "Done: the report is")
 	if strings.Contains(got, "part 1 of 2") {
 		t.Error("a short conversation is cut into parts")

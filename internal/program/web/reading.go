@@ -96,7 +96,10 @@ func (x *conversation) look() {
 	cut := false
 	for i, e := range x.entries {
 		starts := engine.StartsTurn(e)
-		if starts || len(x.turns) == 0 {
+		switch last := len(x.turns) - 1; {
+		case last == 0 && starts && x.turns[0] == turn{}: // what stands before the first message belongs to its turn
+			x.turns[0].said = engine.TypedIn(e)
+		case starts, last < 0:
 			x.turns = append(x.turns, turn{first: i, said: engine.TypedIn(e)})
 		}
 		if last := len(x.cuts) - 1; last < 0 || i >= x.cuts[last]+perPart && (starts || e.Answer != nil) {
