@@ -314,7 +314,7 @@ func TestTurn(t *testing.T) {
 		kinds, names = append(kinds, string(o.Kind)), append(names, o.Name)
 	}
 	e.must(strings.Join(kinds, " "), "allow_once", "allow_always", "reject_once", "reject_always")
-	e.must(strings.Join(names, "\n"), "No, in this session: ", "Yes, in this session: ")
+	e.must(strings.Join(names, "\n"), "No, in this session: ", "Yes, and allow in this session: ")
 	for _, u := range e.all(id) {
 		if u.ToolCall != nil && u.ToolCall.ToolCallId != ask.ToolCall.ToolCallId {
 			t.Errorf("the question is about %s, the call is %s", ask.ToolCall.ToolCallId, u.ToolCall.ToolCallId)
