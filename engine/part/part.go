@@ -11,7 +11,9 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part/batch"
 	"github.com/knack-agent/knack/engine/part/browser"
+	"github.com/knack-agent/knack/engine/part/goal"
 	"github.com/knack-agent/knack/engine/part/memory"
+	"github.com/knack-agent/knack/engine/part/monitor"
 	"github.com/knack-agent/knack/engine/part/own"
 	"github.com/knack-agent/knack/engine/part/plan"
 	"github.com/knack-agent/knack/engine/part/reads"
@@ -31,9 +33,11 @@ func All() []engine.Part {
 		web.Part(),
 		browser.Part(),
 		memory.Part(),
+		goal.Part(),
 		worktree.Part(),
 		schedule.Part(nil),
 		batch.Part(nil),
+		monitor.Part(),
 		own.Part(),
 	}
 }
