@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/goal"
 	"github.com/knack-agent/knack/engine/part/memory"
 	"github.com/knack-agent/knack/engine/part/monitor"
+	"github.com/knack-agent/knack/engine/part/needs"
 	"github.com/knack-agent/knack/engine/part/own"
 	"github.com/knack-agent/knack/engine/part/plan"
 	"github.com/knack-agent/knack/engine/part/reads"
@@ -38,6 +39,7 @@ func All() []engine.Part {
 		schedule.Part(nil),
 		batch.Part(nil),
 		monitor.Part(),
+		needs.Part(),
 		own.Part(),
 	}
 }

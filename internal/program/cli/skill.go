@@ -31,6 +31,7 @@ func skillCommand() *cobra.Command {
 		skillCheckCommand(),
 		skillPackCommand(),
 		skillAddCommand(),
+		skillSetupCommand(),
 		skillRemoveCommand(),
 		skillUpdateCommand(),
 		skillPublishCommand(),
