@@ -296,7 +296,7 @@ func (f *runFlags) goalAsPrompt(args []string) []string {
 	if f.goal == "" || len(args) > 0 || f.inputFormat != "text" {
 		return args
 	}
-	text := "/goal " + f.goal
+	text := "/command:goal " + f.goal // a skill may be called goal
 	f.goal = ""
 	return []string{text}
 }
