@@ -32,6 +32,7 @@ func skillCommand() *cobra.Command {
 		skillPackCommand(),
 		skillAddCommand(),
 		skillSetupCommand(),
+		skillStatsCommand(),
 		skillRemoveCommand(),
 		skillUpdateCommand(),
 		skillPublishCommand(),
