@@ -97,7 +97,7 @@ func (e *Engine) isNew(k *knack.Skill) bool {
 func (e *Engine) setProject(p *Project) error {
 	set := &p.config.Settings
 	m := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Betas: p.options.Betas,
-		TaskBudget: p.options.TaskBudget}
+		TaskBudget: p.options.TaskBudget, Host: p.options.FindModel}
 	m.Warn = func(message string) {
 		e.notices.add(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Message: message,
 			Hint: "knack help models"})

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -64,6 +65,9 @@ type Options struct {
 
 	// Model is the host's own model; nil: the model named in the settings.
 	Model llm.Model
+	// FindModel finds the models that skills, agents and settings name, current being the ID of the one in use. nil: they
+	// are found with the keys and servers of the user.
+	FindModel func(ctx context.Context, name, current string) (llm.Model, error)
 
 	// Betas are values of the header Anthropic-Beta, and TaskBudget is how many tokens models are told that a task may
 	// take; 0: they are not told. Both concern only models with Anthropic's Messages format.

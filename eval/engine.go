@@ -35,7 +35,10 @@ type Engines struct {
 	Skill, Old *knack.Skill
 	Model      llm.Model
 	Effort     string
-	Seam       Seam // nil: the model is used as it is
+	// Find finds the models that skills and agents name, as engine.Options.FindModel does. nil: without a Seam the user's
+	// keys and settings do, with one no other model is used, because what it answers would pass the Seam.
+	Find func(ctx context.Context, name, current string) (llm.Model, error)
+	Seam Seam // nil: the models are used as they are
 	// Requests limits a trial of a case that says nothing itself; 0: 25.
 	Requests int
 }
@@ -52,7 +55,7 @@ func allowed() []any { return []any{"Skill", "Bash", "Read(./**)", "Edit(./**)",
 func (e *Engines) Run(ctx context.Context, t Task) (out Outcome, err error) {
 	model := e.Model
 	if e.Seam != nil {
-		if model, err = e.Seam(model, t.Key); err != nil {
+		if model, err = e.Seam(model, t); err != nil {
 			return out, err
 		}
 	}
@@ -62,7 +65,7 @@ func (e *Engines) Run(ctx context.Context, t Task) (out Outcome, err error) {
 	case skill == nil:
 		return out, fmt.Errorf("there is no skill %s for the configuration %s", t.Skill, t.Config)
 	default:
-		skills = append(skills, skill)
+		skills = append(skills, withoutSets(skill))
 	}
 	limit := e.Requests
 	if limit <= 0 {
@@ -76,6 +79,7 @@ func (e *Engines) Run(ctx context.Context, t Task) (out Outcome, err error) {
 	}
 	o := e.options(t.Dir)
 	o.Model, o.Sources = model, []knack.Source{listed(skills)}
+	o.FindModel = e.named(t)
 	if t.Case != nil && len(t.Case.Mocks) > 0 {
 		o.Parts = append(slices.Clone(o.Parts), mocked(t.Case.Mocks))
 	}
@@ -107,6 +111,34 @@ func (e *Engines) Run(ctx context.Context, t Task) (out Outcome, err error) {
 		out.Error = err.Error()
 	}
 	return out, nil
+}
+
+// named returns the func that finds the models that skills and agents name in a conversation.
+func (e *Engines) named(t Task) func(ctx context.Context, name, current string) (llm.Model, error) {
+	if e.Seam == nil {
+		return e.Find
+	}
+	return func(ctx context.Context, name, current string) (llm.Model, error) {
+		if e.Find == nil {
+			return nil, fmt.Errorf("the model %s is not used in this evaluation", name)
+		}
+		m, err := e.Find(ctx, name, current)
+		if err != nil {
+			return nil, err
+		}
+		return e.Seam(m, t)
+	}
+}
+
+// withoutSets returns a skill whose list of files has neither its sets, which say what must be true of the result, nor
+// the recordings, which come to be later.
+func withoutSets(s *knack.Skill) *knack.Skill {
+	shown := *s
+	shown.List = func(ctx context.Context) ([]string, error) {
+		names, err := s.Resources(ctx)
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, "evals/") }), err
+	}
+	return &shown
 }
 
 func (e *Engines) version(c Config) *knack.Skill {
@@ -157,7 +189,14 @@ func (l *limitedText) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// listed is a Source with the skills of a catalogue.
+// Listed returns a Source with some skills, without those that have the name of one of own, and then own.
+func Listed(others []*knack.Skill, own ...*knack.Skill) knack.Source {
+	all := slices.DeleteFunc(slices.Clone(others), func(s *knack.Skill) bool {
+		return slices.ContainsFunc(own, func(o *knack.Skill) bool { return o.Name == s.Name })
+	})
+	return listed(append(all, own...))
+}
+
 type listed []*knack.Skill
 
 func (l listed) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {

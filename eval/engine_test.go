@@ -127,7 +127,7 @@ func TestCases(t *testing.T) {
 		},
 	}}}
 	write(t, filepath.Join(set.Dir, "data", "sales.csv"), "a,b\n")
-	judge := func(_ context.Context, _ eval.Key, _ *eval.Case, sentence, transcript string) (eval.Judgement, error) {
+	judge := func(_ context.Context, _ eval.Task, sentence, transcript string) (eval.Judgement, error) {
 		if strings.Contains(sentence, "French") {
 			return eval.Judgement{Passed: true, Quote: "le rapport"}, nil // it stands nowhere
 		}

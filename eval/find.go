@@ -47,6 +47,9 @@ func Describe(ctx context.Context, cat *knack.Catalog, view knack.View, skill st
 		l.Hidden = slices.Contains([]knack.Cut{knack.CutText, knack.CutOverride, knack.CutOmitted}, e.Cut)
 		l.Entry = knack.EstimateTokens(e.Text)
 	}
+	if why := cat.Why(skill, view); l.Hidden && len(why.Found) > 0 {
+		l.Why = why.Found[0].Reason
+	}
 	if s := cat.Skill(skill); s != nil {
 		l.Content = s.Name + "\n" + s.Description + "\n" + s.WhenToUse + "\n"
 		if body, err := s.Body(ctx); err == nil {

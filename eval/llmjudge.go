@@ -39,11 +39,11 @@ it is not, quote the passage where it should be.
 
 // Judging returns the [Judge] that asks a model. seam wraps the model for each trial; nil: it is used as it is.
 func Judging(m llm.Model, seam Seam) Judge {
-	return func(ctx context.Context, k Key, c *Case, sentence, transcript string) (Judgement, error) {
+	return func(ctx context.Context, t Task, sentence, transcript string) (Judgement, error) {
 		model := m
 		if seam != nil {
 			var err error
-			if model, err = seam(m, k); err != nil {
+			if model, err = seam(m, t); err != nil {
 				return Judgement{}, err
 			}
 		}
@@ -51,10 +51,10 @@ func Judging(m llm.Model, seam Seam) Judge {
 			transcript = "…" + strings.ToValidUTF8(transcript[len(transcript)-maxReviewed:], "")
 		}
 		expected := ""
-		if c.Expected != "" {
-			expected = "What its author expects:\n<expected>\n" + c.Expected + "\n</expected>\n"
+		if t.Case.Expected != "" {
+			expected = "What its author expects:\n<expected>\n" + t.Case.Expected + "\n</expected>\n"
 		}
-		text, spend, err := llm.AskText(ctx, model, fmt.Sprintf(judgePrompt, c.Prompt, expected, transcript, sentence),
+		text, spend, err := llm.AskText(ctx, model, fmt.Sprintf(judgePrompt, t.Prompt, expected, transcript, sentence),
 			maxVerdict)
 		j := Judgement{Spent: Spent{Usage: spend.Usage, USD: spend.Cost, Requests: 1}}
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/knack-agent/knack/run/llm"
 )
 
-// A Report is everything that a run found. It marshals to the JSON that `knack eval --json` prints.
+// A Report is everything that a run found. Results has those of several skills.
 type Report struct {
 	Version int       `json:"version"` // of this form: 1
 	Skill   string    `json:"skill"`
@@ -51,6 +51,7 @@ type Routing struct {
 	Tokens  int    `json:"tokens"`        // of the listing, estimated
 	Visible bool   `json:"visible"`       // whether the listing has the description of the skill, at least in part
 	Cut     string `json:"cut,omitempty"` // why its entry is shortened, as in package knack; "": it is whole
+	Why     string `json:"why,omitempty"` // why it is not Visible: a sentence
 	// Recall is the share of the trials that should call the skill and do; Precision the share of those that call it and
 	// should.
 	Recall    Rate          `json:"recall"`

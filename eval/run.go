@@ -52,6 +52,7 @@ type Listing struct {
 	Body    int    // tokens of its text, estimated
 	Hidden  bool   // the text of the skill is not in it
 	Cut     string // why the entry is shortened, as in package knack
+	Why     string // why it is Hidden: a sentence
 	Content string // identifies the content of the skill, for Digest
 }
 
@@ -305,7 +306,8 @@ func (r *run) trial(ctx context.Context, x one) (t Trial, judging Spent) {
 		limited, cancel = context.WithTimeout(ctx, c.Timeout)
 	}
 	defer cancel()
-	out, err := r.o.Runner(limited, Task{Key: x.Key, Skill: r.set.Skill, Set: r.set, Case: c, Prompt: c.Prompt, Dir: dir})
+	task := Task{Key: x.Key, Skill: r.set.Skill, Set: r.set, Case: c, Prompt: c.Prompt, Dir: dir}
+	out, err := r.o.Runner(limited, task)
 	t.Answer, t.Steps, t.Called, t.Spent, t.Error = out.Answer, out.Steps, out.Called, out.Spent, out.Error
 	if limited.Err() != nil && ctx.Err() == nil {
 		err, t.Error = nil, fmt.Sprintf("the trial took longer than %s", c.Timeout)
@@ -321,7 +323,7 @@ func (r *run) trial(ctx context.Context, x one) (t Trial, judging Spent) {
 		case check.WithOnly && x.Config == Without:
 			res = CheckResult{Check: check, Skipped: "it is only about trials with the skill"}
 		case check.Type == Judged:
-			res = r.judge(ctx, x.Key, c, check, transcript, &judging)
+			res = r.judge(ctx, task, check, transcript, &judging)
 		default:
 			res = k.check(ctx, check)
 		}
@@ -336,14 +338,14 @@ func (r *run) trial(ctx context.Context, x one) (t Trial, judging Spent) {
 }
 
 // judge asks the judge about a sentence. A verdict counts only if what it quotes stands in the transcript.
-func (r *run) judge(ctx context.Context, k Key, c *Case, check Check, transcript string, spent *Spent) CheckResult {
+func (r *run) judge(ctx context.Context, t Task, check Check, transcript string, spent *Spent) CheckResult {
 	res := CheckResult{Check: check}
 	if r.o.Judge == nil {
 		res.Skipped = "no model judges"
 		return res
 	}
-	k.Judge = true
-	j, err := r.o.Judge(ctx, k, c, check.Text, transcript)
+	t.Judge = true
+	j, err := r.o.Judge(ctx, t, check.Text, transcript)
 	spent.Add(j.Spent)
 	switch {
 	case err != nil:

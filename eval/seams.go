@@ -6,9 +6,10 @@ import (
 	"github.com/knack-agent/knack/run/llm"
 )
 
-// A Seam wraps the model of one conversation, such as to record what it answers. It is called once for each Key, from
-// several goroutines at once. An error makes the trial void.
-type Seam func(m llm.Model, k Key) (llm.Model, error)
+// A Seam wraps a model of one conversation, such as to record what it answers: the one that the conversation begins
+// with, each that a skill or an agent names, and that of the judge, whose Key has Judge set. It is called from several
+// goroutines at once. An error makes the trial void, or leaves the named model out.
+type Seam func(m llm.Model, t Task) (llm.Model, error)
 
 // A Runner runs one conversation and reports what happened, without checks. It is called from several goroutines at
 // once. An error means that the trial could not be run: it is void. What the model did wrong is no error.
@@ -36,8 +37,9 @@ type Outcome struct {
 	Spent
 }
 
-// A Judge decides whether a sentence is true of a trial. Quote must stand in the transcript word for word.
-type Judge func(ctx context.Context, k Key, c *Case, sentence, transcript string) (Judgement, error)
+// A Judge decides whether a sentence is true of a trial, whose Key has Judge set. Quote must stand in the transcript word
+// for word.
+type Judge func(ctx context.Context, t Task, sentence, transcript string) (Judgement, error)
 
 // A Judgement is what a judge says about one sentence.
 type Judgement struct {

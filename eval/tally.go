@@ -45,7 +45,8 @@ func (r *run) report() *Report {
 }
 
 func (r *run) routing() *Routing {
-	g := &Routing{Pool: r.o.Listing.Pool, Tokens: r.o.Listing.Tokens, Visible: !r.o.Listing.Hidden, Cut: r.o.Listing.Cut}
+	g := &Routing{Pool: r.o.Listing.Pool, Tokens: r.o.Listing.Tokens, Visible: !r.o.Listing.Hidden, Cut: r.o.Listing.Cut,
+		Why: r.o.Listing.Why}
 	own := r.set.Skill
 	took, lost := map[string]int{}, map[string]int{}
 	wanted, hit, called, right := 0, 0, 0, 0

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -48,7 +49,8 @@ var Modes = []Mode{Live, Record, Replay, Auto}
 type Options struct {
 	File string // its path; it is below the directory Base
 	// Base is the directory of the project that the file belongs to. A symbolic link below it is not followed when the
-	// file is written; see package outfile. "": the directory of File.
+	// file is written; see package outfile. "": the directory of File, or the nearest
+	// one above it that is there.
 	Base    string
 	Mode    Mode // "": Auto
 	Case    string
@@ -85,7 +87,7 @@ func Open(o Options) (*Recording, error) {
 		return nil, fmt.Errorf("%q is no mode of a recording: write live, record, replay or auto", string(o.Mode))
 	}
 	if o.Base == "" {
-		o.Base = filepath.Dir(o.File)
+		o.Base = existing(filepath.Dir(o.File))
 	}
 	r := &Recording{opt: o, texts: map[string]string{}, byKey: map[string][]*answer{}, models: map[string]llm.Info{}}
 	if o.Mode == Live {
@@ -113,6 +115,16 @@ func Open(o Options) (*Recording, error) {
 	return r, nil
 }
 
+// existing returns a directory, or the nearest one above it that is there.
+func existing(dir string) string {
+	for {
+		if _, err := os.Lstat(dir); err == nil || filepath.Dir(dir) == dir {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
 // Older returns the names of the skills whose text is another one than when the file was recorded.
 func (r *Recording) Older() []string {
 	var names []string
@@ -133,6 +145,18 @@ func (r *Recording) Models() []llm.Info {
 		all = append(all, r.models[id])
 	}
 	return all
+}
+
+// Answered describes the model of the first recorded answer whose label ok accepts.
+func (r *Recording) Answered(ok func(label string) bool) (info llm.Info, found bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.answers {
+		if info, known := r.models[a.Request.Model]; known && ok(a.Label) {
+			return info, true
+		}
+	}
+	return info, false
 }
 
 // Misses returns the requests that had no recorded answer, in the order in which they came. In Auto and Record these

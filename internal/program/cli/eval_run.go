@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/eval"
+	"github.com/knack-agent/knack/eval/record"
+	"github.com/knack-agent/knack/eval/report"
+	"github.com/knack-agent/knack/eval/suite"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/llm"
+)
+
+// asksAbove is the cost in US dollars above which a run asks first.
+const asksAbove = 1
+
+// run runs the suites one after the other. It returns what is done also with an error.
+func (w *bench) run(c *cobra.Command, f *evalFlags) (*eval.Results, error) {
+	results := &eval.Results{Version: 1, Reports: []*eval.Report{}}
+	if f.model == eval.ModelFind {
+		for _, s := range w.skills {
+			p, err := w.search(c.Context(), f, s)
+			if err != nil {
+				return nil, err
+			}
+			results.Reports = append(results.Reports, p)
+		}
+		return results, c.Context().Err()
+	}
+	o, err := w.options(c, f)
+	if err != nil {
+		return nil, err
+	}
+	defer w.engine.Close()
+	if err := w.ask(c, f, o); err != nil {
+		return nil, err
+	}
+	ctx, drain, stop := twice(c.Context(), func() {
+		fmt.Fprintln(c.ErrOrStderr(), "\nknack: what is done is kept; Ctrl-C again stops at once")
+	})
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-drain:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for _, s := range w.skills {
+		p, err := w.one(ctx, c, f, o, s, results.Spent().USD)
+		if err != nil {
+			return nil, err
+		}
+		results.Reports = append(results.Reports, p)
+		if ctx.Err() != nil {
+			return results, &engine.Error{Err: errors.New("stopped"), Hint: "knack eval … --resume goes on",
+				Exit: engine.ExitInterrupted}
+		}
+	}
+	return results, nil
+}
+
+// search asks the program's own search for a skill.
+func (w *bench) search(ctx context.Context, f *evalFlags, s *suite.Suite) (*eval.Report, error) {
+	queries := *s.Set
+	queries.Cases = nil // they need a model
+	listing := eval.Describe(ctx, w.cat, w.view, s.Skill.Name)
+	if len(queries.Queries) == 0 {
+		p := &eval.Report{Version: 1, Skill: s.Skill.Name, Model: f.model, Problems: s.Problems}
+		p.Cost.Listing, p.Cost.Body = listing.Entry, listing.Body
+		return p, nil
+	}
+	offered := func(s *knack.Skill) bool { return w.cat.Offers(s, w.view) }
+	p, err := eval.Run(ctx, &queries, eval.Options{Runner: eval.Searching(w.finder, w.cat, offered), Model: f.model,
+		Jobs: f.jobs, Seed: f.seed, Trials: 1, Listing: listing})
+	if err != nil {
+		return nil, err
+	}
+	p.Problems = append(s.Problems, p.Problems...)
+	return p, nil
+}
+
+// options opens the engine that knows the models, and returns what all suites have in common.
+func (w *bench) options(c *cobra.Command, f *evalFlags) (suite.Options, error) {
+	o := suite.Options{Mode: record.Mode(f.mode), Effort: f.effort, Requests: f.maxTurns, Run: eval.Options{Trials: f.trials,
+		Jobs: f.jobs, Seed: f.seed}}
+	for _, name := range f.configs {
+		o.Run.Configs = append(o.Run.Configs, eval.Config(name))
+	}
+	var err error
+	if w.engine, err = engine.Open(c.Context(), f.options()); err != nil {
+		return o, err
+	}
+	o.Engine = f.options()
+	o.Engine.Skills, o.Engine.AddDirs = nil, nil // the suite has them
+	if o.Mode != record.Live {                   // what is recorded must be replayed by others
+		o.Engine.NoSettings, o.Engine.Layers, o.Engine.Settings = true, []string{}, nil
+		o.Engine.Plugins = nil
+	}
+	o.Engine.NoSkills = !f.mine() // also not those of the program, which change with its version
+	all := w.engine.Models()
+	o.Find = all.Tried
+	if o.Model, err = w.model(c.Context(), f, f.model); err != nil {
+		return o, errors.Join(err, w.engine.Close())
+	}
+	if f.judge != "" {
+		if o.Judge, err = w.model(c.Context(), f, f.judge); err != nil {
+			return o, errors.Join(err, w.engine.Close())
+		}
+	}
+	if f.maxCost > 0 && o.Mode != record.Replay {
+		err = all.Price(o.Model.Info())
+	}
+	return o, err
+}
+
+// model finds a model. To replay the recordings have one, and no key is needed.
+func (w *bench) model(ctx context.Context, f *evalFlags, name string) (llm.Model, error) {
+	if record.Mode(f.mode) == record.Replay {
+		if name == "" {
+			return nil, nil
+		}
+		id, err := suite.ModelID(name)
+		return record.Absent(llm.Info{ID: id}), err
+	}
+	m, err := w.engine.Models().Default(ctx, cmp.Or(name, w.engine.Project().Settings().Model))
+	if f := (*engine.Error)(nil); errors.Is(err, engine.ErrNoModel) && errors.As(err, &f) {
+		err = &engine.Error{Err: f.Err, Hint: f.Hint + "\nknack eval --model find needs none", Exit: f.Exit}
+	}
+	return m, err
+}
+
+// ask shows what a live run may cost, and asks if that is much.
+func (w *bench) ask(c *cobra.Command, f *evalFlags, o suite.Options) error {
+	if o.Mode == record.Replay {
+		return nil
+	}
+	var all suite.Estimate
+	for _, s := range w.skills {
+		all.Add(s.Estimate(c.Context(), o))
+	}
+	what := fmt.Sprintf("about %s to %s", plain.Count(all.Requests, "request"), plain.Line(o.Model.Info().ID))
+	priced := w.engine.Models().Price(o.Model.Info()) == nil
+	if priced {
+		what += fmt.Sprintf(", about $%.2f", all.USD)
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "knack: %s, %s: %s\n", report.Queries(all.Queries), plain.Count(all.Trials, "trial"),
+		what)
+	if f.maxCost > 0 || priced && all.USD <= asksAbove {
+		return nil
+	}
+	question := "Run them?"
+	if !priced {
+		question = "What they cost is not known. Run them?"
+	}
+	yes, err := confirm(c, question, "--max-cost 2 answers: it is how many US dollars may be spent")
+	if err == nil && !yes {
+		err = &engine.Error{Err: errors.New("nothing was run"), Hint: "--trials 1 or --model find costs less",
+			Exit: engine.ExitRefused}
+	}
+	return err
+}
+
+// one runs a suite.
+func (w *bench) one(ctx context.Context, c *cobra.Command, f *evalFlags, o suite.Options, s *suite.Suite,
+	spent float64) (*eval.Report, error) {
+	if len(s.Set.Queries)+len(s.Set.Cases) == 0 {
+		return &eval.Report{Version: 1, Skill: s.Skill.Name, Problems: s.Problems}, nil
+	}
+	if f.maxCost > 0 {
+		if o.Run.MaxUSD = f.maxCost - spent; o.Run.MaxUSD <= 0 {
+			return &eval.Report{Version: 1, Skill: s.Skill.Name, Partial: true, Problems: append(s.Problems,
+				eval.Problem{Message: "the limit of the cost was reached"})}, nil
+		}
+	}
+	if f.old != "" {
+		old, remove, err := suite.Old(ctx, s.Skill, f.old)
+		if err != nil {
+			return nil, &engine.Error{Err: fmt.Errorf("--old %s: %w", plain.Line(f.old), plainPath(err)),
+				Hint: "name a directory with the older version, or a ref of git", Exit: engine.ExitUsage}
+		}
+		defer remove()
+		o.Old = old
+		if len(o.Run.Configs) == 0 {
+			o.Run.Configs = []eval.Config{eval.With, eval.Without, eval.Old}
+		}
+	}
+	o.Commands = w.trusted(s.Skill) || f.trust
+	f.place(&o, w, s)
+	kept := w.kept(s)
+	if f.resume {
+		if o.Run.Resume = readKept(kept); o.Run.Resume == nil {
+			fmt.Fprintf(c.ErrOrStderr(), "knack: info: %s: there is nothing to go on with\n", plain.Line(s.Skill.Name))
+		} else if o.Mode == record.Record {
+			o.Mode = record.Auto // what was recorded before stays
+		}
+	}
+	line := newEvalLine(c, s.Skill.Name)
+	o.Run.Show = line.show
+	p, err := s.Run(ctx, o)
+	line.end()
+	if err != nil {
+		return nil, &engine.Error{Err: fmt.Errorf("%s: %w", plain.Line(s.Skill.Name), err),
+			Hint: "knack eval --help"}
+	}
+	keep(kept, p)
+	return p, nil
+}
+
+// trusted reports whether the user has approved a skill, other than by naming its directory now.
+func (w *bench) trusted(s *knack.Skill) bool {
+	for _, e := range w.cat.Candidates() {
+		if e.Skill != nil && e.Skill.ID == s.ID && e.Origin.Kind != knack.Explicit && e.State != knack.NotTrusted {
+			return true
+		}
+	}
+	return false
+}
