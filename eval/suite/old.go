@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/extract"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 const (
@@ -72,7 +73,7 @@ func checkOut(ctx context.Context, dir, ref string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root, err := os.OpenRoot(tmp)
+	root, err := regular.Root(tmp)
 	if err == nil {
 		err = extract.Files(root, filepath.Base(dir), files)
 		err = errors.Join(err, root.Close())

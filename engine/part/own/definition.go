@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/llm/schema"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -259,4 +261,18 @@ func textsAt(input json.RawMessage, path string) (texts []string, err error) {
 		texts = append(texts, text)
 	}
 	return texts, nil
+}
+
+// programIn returns the program of the definition's command if it lies in the definition's directory; "": it may be
+// anything. Words ./FILE of the command are relative to that directory.
+func (d *definition) programIn(dir string) string {
+	for i, word := range d.Command {
+		if local, ok := strings.CutPrefix(word, "./"); ok && filepath.IsLocal(local) {
+			d.Command[i] = filepath.Join(dir, local)
+		}
+	}
+	if subpath.Contains(dir, d.Command[0]) {
+		return d.Command[0]
+	}
+	return ""
 }

@@ -40,7 +40,6 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/regular"
-	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
 )
@@ -315,15 +314,8 @@ func load(dir, name string, files []string, m mark, check func(string, []byte) e
 	case d.Name != "" && d.Name != name:
 		return nil, fmt.Errorf("its name is %q, and its file's is %q", d.Name, name)
 	case d.Command != nil:
-		for i, word := range d.Command {
-			if local, ok := strings.CutPrefix(word, "./"); ok && filepath.IsLocal(local) {
-				d.Command[i] = filepath.Join(dir, local)
-			}
-		}
-		p.program = "" // the command may be anything
-		if subpath.Contains(dir, d.Command[0]) {
-			p.program = d.Command[0]
-		} else if check != nil && strings.ContainsAny(d.Command[0], `/\\`) {
+		p.program = d.programIn(dir)
+		if p.program == "" && check != nil && strings.ContainsAny(d.Command[0], `/\\`) {
 			return nil, fmt.Errorf("command: %q is neither a program of the PATH nor ./FILE beside the definition, so its "+
 				"bytes would not be approved", d.Command[0])
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/knack-agent/knack/eval/record"
 	"github.com/knack-agent/knack/eval/suite"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -45,8 +46,11 @@ func (w *bench) kept(s *suite.Suite) string {
 	return filepath.Join(dir, nameOf(s)+".json")
 }
 
+// maxKept is how large a file with what was done may be, in bytes: it has the transcripts of all trials.
+const maxKept = 1 << 30
+
 func readKept(file string) *eval.Report {
-	data, err := os.ReadFile(file)
+	data, err := regular.Read(file, maxKept)
 	var p eval.Report
 	if err != nil || json.Unmarshal(data, &p) != nil || !p.Partial {
 		return nil

@@ -17,7 +17,6 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
-	"github.com/knack-agent/knack/engine/part/goal"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/run/agent"
@@ -297,7 +296,7 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 		}
 	}
 	if f.goal != "" {
-		if err := goal.Of(s).Set(s, f.goal); err != nil {
+		if err := setGoal(s, f.goal); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
 	}

@@ -262,7 +262,7 @@ func (s *server) take(ctx context.Context, l inputLine, f frame) {
 func (s *server) admit(ctx context.Context, in queuedFrame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for full(s) && len(s.pending) == 0 && ctx.Err() == nil {
+	for full(s.host, s.inbox, s.prompts) && len(s.pending) == 0 && ctx.Err() == nil {
 		changed := s.changed
 		s.mu.Unlock()
 		select {
@@ -282,17 +282,18 @@ func (s *server) admit(ctx context.Context, in queuedFrame) {
 	s.notify()
 }
 
-// full reports whether reading must stop. The caller holds mu.
-func full(s *server) bool {
-	waiting := len(s.inbox) + len(s.prompts)
-	if waiting < maxQueued || waiting >= maxWaiting || !s.host {
+// full reports whether reading must stop: lines and prompts wait. A host that has set itself up may send more, so that
+// an interrupt behind them is read.
+func full(host bool, inbox []queuedFrame, prompts []prompt) bool {
+	waiting := len(inbox) + len(prompts)
+	if waiting < maxQueued || waiting >= maxWaiting || !host {
 		return waiting >= maxQueued
 	}
 	size := 0
-	for _, in := range s.inbox {
+	for _, in := range inbox {
 		size += in.line.size
 	}
-	for _, p := range s.prompts {
+	for _, p := range prompts {
 		size += p.size
 	}
 	return size > maxBacklog
