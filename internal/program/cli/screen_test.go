@@ -350,7 +350,7 @@ func TestFirstScreen(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t, llmtest.Reply("Hello to you.")))
 	k := d.onScreen(t, 100, 30)
-	k.shows(100, 30, `(?m)^Knack \S+  ~/work\nanthropic/claude-sonnet-5-5  /model\ndefault: asks before changes  shift\+tab\n\n`+
+	k.shows(100, 30, `(?m)^Knack \S+  ~/work\nanthropic/claude-sonnet-5-5  /model\ndefault: asks before changes  shift\+tab\n(! The sandbox is off: .*\n)?\n`+
 		`❯ Ask about this code, or say what to change   / commands   \? keys$`)
 	k.types("hello\r")
 	k.shows(100, 30, `Hello to you\.\n\n❯\n`)

@@ -276,9 +276,7 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 		}
 	case e.Progress != nil:
 		if k := c.running(e.Progress.Call); k != nil {
-			text := llm.TextOf(e.Progress.Result.Parts)
-			k.tail = lastLines(text, outputLines)
-			k.above = strings.Count(strings.TrimRight(text, "\n"), "\n") + 1 - len(k.tail)
+			k.printed(llm.TextOf(e.Progress.Result.Parts))
 		}
 	case e.Ended != nil:
 		if k := c.running(e.Ended.Call); k != nil {
@@ -598,6 +596,12 @@ func (c *conversation) pending(k *call, now time.Time) []styled.Line {
 		lines = append(lines, styled.S(styled.Dim, resultIndent+show.Line(show.Start(l, c.width))).Cut(c.width))
 	}
 	return lines
+}
+
+// printed sets what a call has printed so far.
+func (k *call) printed(text string) {
+	k.tail = lastLines(text, outputLines)
+	k.above = strings.Count(strings.TrimRight(text, "\n"), "\n") + 1 - len(k.tail)
 }
 
 // task returns how a call that starts an agent describes the agent's task; "": it does not.
