@@ -44,7 +44,7 @@ const maxDescription = 100
 // listSkills lists all skills, or those that match words, best match first.
 func listSkills(ctx context.Context, s *engine.Session, words string) (engine.Reply, error) {
 	cat, view := s.Catalog(), s.Now().View()
-	entries, none := cat.Candidates(), "there are no skills here"
+	entries, none := ownFirst(cat.Candidates()), "there are no skills here"
 	if words = strings.TrimSpace(words); words != "" {
 		found, err := s.Engine().Finder().Find(ctx, cat, words, maxListed, nil)
 		if err != nil {
@@ -70,6 +70,18 @@ func listSkills(ctx context.Context, s *engine.Session, words string) (engine.Re
 		b.add("%-24s %-12s %-12s %s", plain.Line(x.Name), x.Kind, state, engine.Clip(x.Description, maxDescription))
 	}
 	return engine.Reply{Text: cmp.Or(b.text(), none), Value: v, Choices: choices}, nil
+}
+
+// ownFirst returns skills with those of the user and of the project before those that came with something.
+func ownFirst(all []knack.Candidate) []knack.Candidate {
+	came := func(c knack.Candidate) int {
+		switch c.Origin.Kind {
+		case knack.Bundled, knack.BuiltinPlugin:
+			return 1
+		}
+		return 0
+	}
+	return slices.SortedStableFunc(slices.Values(all), func(a, b knack.Candidate) int { return came(a) - came(b) })
 }
 
 // whyValue explains why a skill is available or not. Its members have the names that `knack skill why

@@ -47,7 +47,7 @@ func TestAcceptBroad(t *testing.T) {
 		d.file(t, ".claude/skills/broad/SKILL.md", skill)
 		const w, h = 120, 40
 		k := d.onScreen(t, w, h)
-		k.shows(w, h, `(?m)^❯$`)
+		k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 		k.types("/broad\r")
 		k.shows(w, h, `(?s)What the skill asks for: allows Bash\..*`+question+`.*  2 yes, while its files stay the same.*  3 no, ask as usual +\(n, esc\)`)
 		k.types("2")

@@ -155,7 +155,7 @@ func TestTrustWrite(t *testing.T) {
 	k.types("1")
 	k.shows(w, h, where+`(?s:.*)2 ~/a,~/b`)
 	k.types("2")
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.quits()
 	written("~/a, ~/b")
 }

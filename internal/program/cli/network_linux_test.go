@@ -41,7 +41,7 @@ func TestNetworkQuestion(t *testing.T) {
 	d.env = append(d.env, "KNACK_UI=screen")
 	const w, h = 200, 40
 	k := d.run(t, "knack", "--trust", "--allow", "Bash")
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	asks := func(prompt, url, rule, options, answer, then string) {
 		t.Helper()
 		k.types(prompt + "\r")

@@ -74,7 +74,7 @@ func TestScreenPaste(t *testing.T) {
 		"PATH="+filepath.Join(d.dir, "bin")+":bin:"+bin+":"+os.Getenv("PATH"))
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h)
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("look: \x1b[200~" + strings.Join(lines, "\r") + "\x1b[201~ here")
 	k.shows(w, h, `look: \[pasted text 1, 12 lines\] here`)
 	k.types("\r")
@@ -127,7 +127,7 @@ func TestScreenKeys(t *testing.T) {
 	d.env = append(d.env, "VISUAL="+filepath.Join(d.home(), "edit")+" -w", "EDITOR=false")
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h)
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("first words\r")
 	k.shows(w, h, `One\.\n\n❯`)
 	k.types("second\x07") // Ctrl-G
@@ -139,7 +139,7 @@ func TestScreenKeys(t *testing.T) {
 	k.types("\r")
 	k.shows(w, h, `(?m)^❯ first words$`)
 	k.types("\x15") // Ctrl-U
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("\x1b")
 	k.shows(w, h, `press esc again`)
 	k.types("\x1b")
@@ -173,7 +173,7 @@ func TestScreenModeKey(t *testing.T) {
 	}
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h)
-	k.shows(w, h, `(?s)mode +default: asks before changes +f2\n.*❯`)
+	k.shows(w, h, `(?s)\ndefault: asks before changes  f2\n.*❯`)
 	k.types("go\r")
 	k.shows(w, h, `2 yes, and stop asking for edits in this folder`)
 	k.types("2")
@@ -195,7 +195,7 @@ func TestScreenResources(t *testing.T) {
 	d.settings(t, `{"mcpServers": {"docs": {"command": "toolserver", "args": ["notes"]}}}`)
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h)
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("read @doc")
 	k.shows(w, h, `▸ docs: +resources of the MCP server`)
 	k.types("\t")
@@ -255,7 +255,7 @@ func TestScreenPickers(t *testing.T) {
 	d.file(t, ".claude/skills/fill.v2/SKILL.md", "---\nname: fill.v2\ndescription: Fills forms.\n---\nFill it.\n")
 	const w, h = 120, 40
 	k := d.onScreen(t, w, h)
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("remember the apples\r")
 	k.shows(w, h, `Apples it is\.\n\n❯`)
 	k.types("/new\r")
@@ -374,7 +374,7 @@ func TestScreenJobs(t *testing.T) {
 		llmtest.Answer{When: `(?s)ended or reports.*Background command 1 \(until test.*exited with code 0`, Text: "It ended."}))
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("go\r")
 	k.shows(w, h, `It runs\.\n\n  in the background: until test -e stop`)
 	d.file(t, "stop", "")
@@ -394,7 +394,7 @@ func TestScreenBackground(t *testing.T) {
 		llmtest.Answer{Want: []string{"begun"}, Text: "It goes on."}))
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("xgo\x02\x02\x02\x1b[3~") // Ctrl-B is an editor's key here
 	k.shows(w, h, `(?m)^❯ go$`)
 	k.types("\r")
@@ -420,7 +420,7 @@ func TestScreenSendNow(t *testing.T) {
 		llmtest.Answer{When: "no, that$", Text: "That it is."}))
 	const w, h = 100, 40
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("work\r")
 	k.shows(w, h, `◐ bash sleep`)
 	k.types("rather this\r")
@@ -441,7 +441,7 @@ func TestScreenCommandsDuringTurn(t *testing.T) {
 		llmtest.Answer{Text: "Worked."}))
 	const w, h = 100, 40
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("work\r")
 	k.shows(w, h, `◐ bash until`)
 	k.types("/effort high\r")
@@ -468,7 +468,7 @@ func TestScreenQuitDuringTurn(t *testing.T) {
 		Input: map[string]any{"command": "sleep 1000"}}}}))
 	const w, h = 100, 40
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("work\r")
 	k.shows(w, h, `◐ bash sleep`)
 	k.types("/quit\r")
@@ -496,7 +496,7 @@ func TestScreenTasks(t *testing.T) {
 		llmtest.Answer{Text: "It looks."}))
 	const w, h = 120, 50
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("go\r")
 	k.shows(w, h, `It runs\.\n\n  in the background: echo ready`)
 	k.types("find it\r")
@@ -530,7 +530,7 @@ func TestScreenShell(t *testing.T) {
 		Text: "Because."}))
 	const w, h = 100, 40
 	k := d.onScreen(t, w, h)
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("!echo begun; sleep 1000\r")
 	k.shows(w, h, `(?s)› !echo begun; sleep 1000\n\n◐ running, esc interrupts.*\n  begun\n`)
 	k.types("\x1b")
@@ -556,7 +556,7 @@ func TestScreenHabits(t *testing.T) {
 	d.file(t, ".claude/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Reduces complexity\n---\nTidy up.\n")
 	const w, h = 100, 40
 	k := d.onScreen(t, w, h, "--trust")
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("hello\r")
 	k.shows(w, h, `Hello to you\.\n\n❯`)
 	k.types("!seq 12\r")
@@ -600,7 +600,7 @@ func TestAllEdits(t *testing.T) {
 	d := newFixture(t, serve(t, answers...))
 	const w, h = 100, 40
 	k := d.onScreen(t, w, h)
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("go\r")
 	k.shows(w, h, `Create one\.txt\?(?s:.*)2 yes, and stop asking for edits in this folder\n`)
 	k.types("2")
@@ -634,7 +634,7 @@ func TestScreenNotices(t *testing.T) {
 	d := newFixture(t, serve(t, llmtest.Reply("First."), llmtest.Reply("Second.")))
 	const w, h = 120, 40
 	k := d.onScreen(t, w, h, "--mcp-config", `{"mcpServers":{"absent":{"command":"no-such-program"}}}`)
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("look at @missing.txt\r")
 	k.shows(w, h, `(?m)^· warn: @missing\.txt: there is no such file; the text is sent as it is \(ls \.\)$`)
 	k.shows(w, h, `(?m)^· warn: .*MCP server absent is not connected: cannot run no-such-program: not found on PATH \(knack mcp test\s+absent\)$`)
@@ -671,7 +671,7 @@ func TestScreenRewake(t *testing.T) {
 	const w, h = 100, 40
 	k := d.onScreen(t, w, h, "--settings", asyncHook(t, `n=$(($(cat count) + 1))
 		until [ -e go$n ]; do sleep 0.02; done; echo $n >count; echo "tests fail $n" >&2; exit 2`))
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("one\r")
 	k.shows(w, h, `First\.`)
 	d.file(t, "go1", "")
@@ -701,7 +701,7 @@ func TestScreenRewakeLimit(t *testing.T) {
 	d := newFixture(t, serve(t, answers...))
 	const w, h = 100, 60
 	k := d.onScreen(t, w, h, "--settings", asyncHook(t, "echo no >&2; exit 2"))
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("go\r")
 	k.shows(w, h, `(?s)(Again\..*· Stop hook: no.*){8}Again\..*· something happened in the background`)
 	k.quits()
@@ -729,13 +729,13 @@ func TestScreenMemory(t *testing.T) {
 	}
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h)
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("# likes tabs\r")
 	k.shows(w, h, `(?s)Remember this\?.*for this project.*for all projects.*memories/user/MEMORY\.md`)
 	k.types("2")
 	k.shows(w, h, `added to .*memories/user/MEMORY\.md`)
 	k.types("/memory edit user/MEMORY.md\r")
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	notes := filepath.Join(d.home(), ".local/state/knack/memories/user/MEMORY.md")
 	k.types("# a heading\r")
 	k.shows(w, h, `(?s)\na heading\n.*1 for this project.*5 no`)

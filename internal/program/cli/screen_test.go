@@ -129,7 +129,7 @@ func TestScreenTalk(t *testing.T) {
 	d.env = append(d.env, "NO_COLOR=", "CLICOLOR_FORCE=1")
 	const w, h = 200, 40
 	k := d.onScreen(t, w, h)
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("日本語x\x7f hello\r")
 	k.shows(w, h, `touch made(?s:.*)  1 yes`)
 	k.types("1")
@@ -176,7 +176,7 @@ func TestScreenTalk(t *testing.T) {
 	k.types("?")
 	k.shows(w, h, `shift\+tab +change the permission mode`)
 	k.types("q") // closes the sheet
-	k.shows(w, h, `(?m)^❯$`)
+	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.quits()
 	all := k.content(w, h)
 	for _, word := range []string{"Title", "Some bold words.", "All done.", "func main() {}", "Dear Ada."} {
@@ -319,7 +319,7 @@ func TestScreenServerTool(t *testing.T) {
 		llmtest.Use("mcp__notes__add", map[string]any{"text": "milk"}), llmtest.Reply("Added.")))
 	d.settings(t, `{"mcpServers": {"notes": {"command": "toolserver", "args": ["add"]}}}`)
 	k := d.onScreen(t, 100, 30)
-	k.shows(100, 30, `(?m)^ +mode +default: asks before changes +shift\+tab$`)
+	k.shows(100, 30, `(?m)^default: asks before changes  shift\+tab$`)
 	k.types("note milk\r")
 	k.shows(100, 30, `(?s)The MCP server notes says: Says add.*text  milk.*Use add of the MCP server notes\?.*1 yes`)
 	k.types("1")
@@ -327,17 +327,36 @@ func TestScreenServerTool(t *testing.T) {
 	k.quits()
 }
 
-// TestScreenFolder: the first screen says whether the folder is trusted, also where nothing in it needs that.
+// TestScreenFolder: the first screen says if the folder is not trusted, also where nothing in it needs that.
 func TestScreenFolder(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t))
 	d.dir = t.TempDir() // with nothing in it
 	d.env = append(d.env, "KNACK_UI=screen")
 	k := d.start(t)
-	k.shows(200, 40, `(?m)^ +folder +not trusted; nothing in it needs that +/trust$`)
+	k.shows(200, 40, `(?m)^This folder is not trusted\. Nothing in it needs that\.  /trust$`)
 	k.quits()
 	k = d.open(t)
-	k.shows(200, 40, `(?m)^ +folder +trusted +/trust$`)
+	k.shows(200, 40, `(?m)^❯ Ask `)
+	k.quits()
+	if strings.Contains(k.content(200, 40), "not trusted") {
+		t.Error("a trusted folder is called not trusted")
+	}
+}
+
+// TestFirstScreen: the first screen has the model, the mode and what needs the user; what to try stands in the prompt
+// until something is sent.
+func TestFirstScreen(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Reply("Hello to you.")))
+	k := d.onScreen(t, 100, 30)
+	k.shows(100, 30, `(?m)^Knack \S+  ~/work\nanthropic/claude-sonnet-5-5  /model\ndefault: asks before changes  shift\+tab\n(! The sandbox is off: .*\n)?\n`+
+		`❯ Ask about this code, or say what to change   / commands   \? keys$`)
+	k.types("hello\r")
+	k.shows(100, 30, `Hello to you\.\n\n❯\n`)
+	k.quits()
+	k = d.onScreen(t, 100, 30, "--sandbox", "off", "--permission-mode", "bypassPermissions")
+	k.shows(100, 30, `(?s)bypassPermissions: asks nothing.*! Nothing is asked in this mode.*! The sandbox is off: `)
 	k.quits()
 }
 

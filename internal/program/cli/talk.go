@@ -167,7 +167,7 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 			}
 			return f.known.talking(problems)
 		},
-		Greeting: func(m permission.Mode, key string) tui.Greeting { return greeting(e, env, m, key) },
+		Greeting: func(s *engine.Session, key string) tui.Greeting { return greeting(s, env, key) },
 		Shown:    func() { go e.Watch(watching) }, // it searches the directories of skills once more
 	})
 }
@@ -193,36 +193,40 @@ func (w *warningLines) take() (lines []string) {
 }
 
 // greeting is what the first screen says.
-func greeting(e *engine.Engine, env engine.Env, m permission.Mode, modeKey string) tui.Greeting {
-	p := e.Project()
-	own := 0
-	all := e.Catalog().Skills()
-	for _, k := range all {
-		if k.Origin.Kind == knack.Project {
-			own++
-		}
+func greeting(s *engine.Session, env engine.Env, modeKey string) tui.Greeting {
+	e := s.Engine()
+	p, mode := e.Project(), s.Mode()
+	g := tui.Greeting{Title: "Knack " + p.Version(), Place: fromHome(p.Dir(), env.Get("HOME")),
+		Try: "Ask about this code, or say what to change   / commands   ? keys"}
+	if model := knownModel(s); model != "" {
+		g.Facts = append(g.Facts, tui.Fact{Text: model, Key: "/model"})
 	}
-	skills := plain.Count(len(all), "skill")
-	if own > 0 {
-		skills += fmt.Sprintf(", %d of this project", own)
+	g.Facts = append(g.Facts, tui.Fact{Text: string(mode) + ": " + modeText(mode), Key: modeKey})
+	if mode == permission.Bypass {
+		g.Needs = append(g.Needs, "Nothing is asked in this mode: the model may change and run everything that you can.")
 	}
-	trusted := "not trusted; nothing in it needs that"
+	if p.Settings().Sandbox == "off" {
+		g.Needs = append(g.Needs, "The sandbox is off: commands may read and write everything that you can.")
+	}
 	switch {
 	case e.NeedsTrust():
-		trusted = "some files are ignored until you trust them"
-	case e.Trusted():
-		trusted = "trusted"
+		g.Needs = append(g.Needs, "Files of this folder are off until you trust them. /trust shows them.")
+	case !e.Trusted():
+		g.Facts = append(g.Facts, tui.Fact{Text: "This folder is not trusted. Nothing in it needs that.", Key: "/trust"})
 	}
-	return tui.Greeting{
-		Title: "Knack " + p.Version(), Place: fromHome(p.Dir(), env.Get("HOME")),
-		Facts: []tui.Fact{
-			{Name: "mode", Text: string(m) + ": " + modeText(m), Key: modeKey},
-			{Name: "skills", Text: skills, Key: "/skills"},
-			{Name: "folder", Text: trusted, Key: "/trust"},
-		},
-		Tries: []string{"Ask about this code, or say what to change", "@FILE attaches a file, !COMMAND runs one",
-			"/ lists commands and skills, ? the keys"},
+	return g
+}
+
+// knownModel returns the ID of the session's model, if no server has to be asked for it.
+func knownModel(s *engine.Session) string {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	e := s.Engine()
+	m, err := e.Models().Default(ctx, cmp.Or(s.Log().State().Model, e.Project().Settings().Model))
+	if err != nil {
+		return ""
 	}
+	return m.Info().ID
 }
 
 // modeText says what a mode means.

@@ -97,7 +97,7 @@ func TestProposedAtEnd(t *testing.T) {
 		}
 		prompt := "> "
 		if screen {
-			prompt = `(?m)^❯$`
+			prompt = `(?m)^❯( Ask .*)?$`
 		}
 		k := open()
 		expect(k, prompt)

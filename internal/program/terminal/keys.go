@@ -82,6 +82,32 @@ func (d *Decoder) Decode(p []byte) []Key {
 	return keys
 }
 
+// burst returns keys that came at once as one paste if they are three lines or more: a terminal without bracketed paste
+// sends a paste as if it were typed, and nobody types that fast.
+func burst(keys []Key) []Key {
+	var text strings.Builder
+	lines := 1
+	for i, k := range keys {
+		switch k.String() {
+		case "text":
+			text.WriteString(k.Text)
+		case "tab":
+			text.WriteByte('\t')
+		case "enter":
+			text.WriteByte('\n')
+			if i+1 < len(keys) {
+				lines++
+			}
+		default:
+			return keys
+		}
+	}
+	if lines < 3 {
+		return keys
+	}
+	return []Key{{Name: "paste", Text: text.String()}}
+}
+
 // Flush returns the key of the pending bytes. It is called when nothing followed them for a
 // while: a lone escape byte is the Esc key.
 func (d *Decoder) Flush() []Key {

@@ -195,7 +195,7 @@ func readKeys(in input, onKey func(Key)) error {
 	buf := make([]byte, 4096)
 	for {
 		n, err := in.Read(buf)
-		emit(d.Decode(buf[:n]))
+		emit(burst(d.Decode(buf[:n])))
 		if err != nil || d.Pending() && !in.more(escapeDelay) {
 			emit(d.Flush())
 		}

@@ -168,6 +168,24 @@ func (in *lateInput) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// TestBurst: three lines or more that arrive at once are one paste, also without bracketed paste; fewer are keys.
+func TestBurst(t *testing.T) {
+	for in, want := range map[string]string{
+		"one\rtwo\r":            "text=one enter text=two enter",
+		"one\rtwo\rthree":       "paste=one\ntwo\nthree",
+		"one\r\ttwo\rthree\r":   "paste=one\n\ttwo\nthree\n",
+		"one\rtwo\x1b[A\rthree": "text=one enter text=two up enter text=three",
+	} {
+		var got []Key
+		if err := readKeys(&lateInput{[]string{in}}, func(k Key) { got = append(got, k) }); err != nil {
+			t.Fatal(err)
+		}
+		if names(got) != want {
+			t.Errorf("%q: %q, want %q", in, names(got), want)
+		}
+	}
+}
+
 // TestReadKeysLate: what has arrived belongs to the sequence, however much later the program reads it. A file reports
 // what has arrived without waiting.
 func TestReadKeysLate(t *testing.T) {

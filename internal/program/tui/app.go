@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
@@ -53,7 +52,7 @@ type Options struct {
 	History, Bindings, ClaudeBindings string
 
 	// Greeting is the first screen; modeKey is the key that changes the mode, "" if there is none. nil: no greeting.
-	Greeting func(m permission.Mode, modeKey string) Greeting
+	Greeting func(s *engine.Session, modeKey string) Greeting
 	Shown    func() // called once, when the prompt has been drawn; nil: nothing
 	First    string // the first prompt, sent at the start
 	Env      func(string) string
@@ -133,9 +132,9 @@ func (a *app) start() {
 	a.session = s
 	a.talk = engine.Converse(s)
 	if a.o.Greeting != nil {
-		_, height := a.screen.Size()
-		greeting := a.o.Greeting(s.Mode(), a.view.modeKey).lines(a.conv.width, height)
-		a.conv.add(blockReply, greeting...) // a note does not join it
+		greeting := a.o.Greeting(s, a.view.modeKey)
+		a.conv.add(blockReply, greeting.lines(a.conv.width)...) // a note does not join it
+		a.view.try = greeting.Try
 	}
 	if a.o.Warnings != nil {
 		for _, text := range a.o.Warnings() {

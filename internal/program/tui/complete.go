@@ -91,13 +91,27 @@ func (a *app) menu() {
 	}
 	m.query = query
 	m.filter()
-	if it, ok := m.picked(); ok && !strings.Contains(strings.ToLower(it.label), strings.ToLower(query)) {
+	named := func(i int) bool { return strings.Contains(strings.ToLower(m.items[i].label), strings.ToLower(query)) }
+	switch slash := strings.HasPrefix(word, "/"); {
+	case slash && slices.Contains(a.otherNames(), query):
+		m.at = -1 // a command is typed by another name of it: Enter sends that
+	case slash && slices.ContainsFunc(m.found, named):
+		m.found = slices.DeleteFunc(m.found, func(i int) bool { return !named(i) })
+	case len(m.found) > 0 && !named(m.found[0]):
 		m.at = -1 // only scattered letters or a description match: Enter sends what was typed
 	}
 	a.view.menu, a.menuFrom = m, len(word)
 	if len(m.found) == 0 {
 		a.view.menu = nil
 	}
+}
+
+// otherNames returns the names by which commands are known beside their own.
+func (a *app) otherNames() (all []string) {
+	for _, c := range a.session.Engine().Project().Commands() {
+		all = append(all, c.Also...)
+	}
+	return all
 }
 
 // ownBonus lets commands of the program come before skills that match as well, but not before a skill whose name

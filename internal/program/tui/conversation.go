@@ -59,6 +59,7 @@ type call struct {
 	since time.Time   // when it began to run; zero: it waits for an answer of the user or for other calls
 	head  styled.Line // nil: not built yet
 	tail  []string    // the last lines of the output so far
+	above int         // the number of lines before them
 	ended time.Time   // zero: still running
 	fails bool        // it has ended with an error
 }
@@ -275,7 +276,7 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 		}
 	case e.Progress != nil:
 		if k := c.running(e.Progress.Call); k != nil {
-			k.tail = lastLines(llm.TextOf(e.Progress.Result.Parts), outputLines)
+			k.printed(llm.TextOf(e.Progress.Result.Parts))
 		}
 	case e.Ended != nil:
 		if k := c.running(e.Ended.Call); k != nil {
@@ -587,10 +588,20 @@ func (c *conversation) pending(k *call, now time.Time) []styled.Line {
 	}
 	head := append(styled.Line{mark}, c.heading(k)...).Cut(max(c.width-styled.Width(tail), 1))
 	lines := []styled.Line{append(head, styled.Span{Text: tail, Style: styled.Dim}).Cut(c.width)}
+	if k.above > 0 {
+		lines = append(lines, styled.S(styled.Dim, fmt.Sprintf("%s… %s above", resultIndent,
+			plain.Count(k.above, "line"))).Cut(c.width))
+	}
 	for _, l := range k.tail {
 		lines = append(lines, styled.S(styled.Dim, resultIndent+show.Line(show.Start(l, c.width))).Cut(c.width))
 	}
 	return lines
+}
+
+// printed sets what a call has printed so far.
+func (k *call) printed(text string) {
+	k.tail = lastLines(text, outputLines)
+	k.above = strings.Count(strings.TrimRight(text, "\n"), "\n") + 1 - len(k.tail)
 }
 
 // task returns how a call that starts an agent describes the agent's task; "": it does not.

@@ -204,7 +204,7 @@ func (p *picker) lines(width, maxRows int) []styled.Line {
 			lead += map[bool]string{true: "[x] ", false: "[ ] "}[it.mark]
 		}
 		label := styled.Cut(plain.Line(it.label), max(labelWidth, 1))
-		l := styled.Line{{Text: lead + label, Style: style}}
+		l := append(styled.S(style, lead), matched(label, p.query, style)...)
 		if p.current != "" && it.value == p.current {
 			l = append(l, styled.Span{Text: " ✓", Style: styled.Good})
 			label += " ✓"
@@ -223,11 +223,27 @@ func (p *picker) lines(width, maxRows int) []styled.Line {
 	return append(out, preview...)
 }
 
+// matched returns a label with the letters that match a query, where they stand together.
+func matched(label, query string, style styled.Style) styled.Line {
+	at := -1
+	if low := strings.ToLower(label); query != "" && len(low) == len(label) {
+		at = strings.Index(low, strings.ToLower(query))
+	}
+	if at < 0 || at+len(query) > len(label) {
+		return styled.S(style, label)
+	}
+	l := styled.Line{{Text: label[:at], Style: style}, {Text: label[at : at+len(query)], Style: style | styled.Bold |
+		styled.Underline}, {Text: label[at+len(query):], Style: style}}
+	return slices.DeleteFunc(l, func(s styled.Span) bool { return s.Text == "" })
+}
+
 // unfolded draws all items of a list of fixed choices, with their help texts whole.
 func (p *picker) unfolded(width int) []styled.Line {
 	labels := 0
 	for _, i := range p.found {
-		labels = max(labels, styled.Width(plain.Line(p.items[i].label)))
+		if p.items[i].help != "" {
+			labels = max(labels, styled.Width(plain.Line(p.items[i].label)))
+		}
 	}
 	var out []styled.Line
 	for j, i := range p.found {

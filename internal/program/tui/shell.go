@@ -31,6 +31,7 @@ func (a *app) shell(command string) {
 	if command == "" {
 		return
 	}
+	a.view.try = ""
 	a.conv.user(map[bool]string{false: "!", true: "!!"}[outside] + command)
 	ctx, stop := context.WithCancel(a.ctx)
 	run := &shellCommand{line: command, stop: stop, call: &call{since: time.Now(),
@@ -42,7 +43,7 @@ func (a *app) shell(command string) {
 		defer stop()
 		out, err := s.Shell(ctx, engine.ShellCommand{Command: command, Unconfined: outside,
 			Progress: func(r tool.Result) {
-				a.post(func() { run.call.tail = lastLines(llm.TextOf(r.Parts), outputLines) })
+				a.post(func() { run.call.printed(llm.TextOf(r.Parts)) })
 			}})
 		return func() {
 			a.shells = slices.DeleteFunc(a.shells, func(o *shellCommand) bool { return o == run })

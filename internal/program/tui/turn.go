@@ -173,10 +173,14 @@ func (a *app) submit(in agent.Input, when engine.When) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
+	a.view.try = ""
 	if a.local(text) {
 		return
 	}
 	if !a.view.running {
+		if !strings.HasPrefix(text, "/") { // the steps are those of an earlier message, until the model lists them again
+			a.view.todos = nil
+		}
 		a.conv.user(text)
 		a.conv.typed = true
 		a.turn(in)

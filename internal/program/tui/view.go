@@ -36,6 +36,7 @@ type view struct {
 	since      time.Time // when the turn began
 	tokens     int       // tokens of the turn so far
 	hint       string    // shown in place of the status line
+	try        string    // shown in an empty prompt; "": nothing
 	status     status
 
 	nowKey, backgroundKey, modeKey string // of these actions; "": none
@@ -361,6 +362,9 @@ func (v *view) input(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 			l = lead
 		}
 		out = append(out, styled.Line{{Text: l, Style: style}, {Text: plain.Line(r.Text)}})
+	}
+	if v.try != "" && len(out) == 1 && v.prompt.Empty() {
+		out[0] = append(out[0], styled.Span{Text: plain.Line(v.try), Style: styled.Dim}).Cut(width)
 	}
 	return out, terminal.Cursor{Row: row - top, Col: col + 2}
 }

@@ -244,8 +244,8 @@ func TestNarrowest(t *testing.T) {
 		}
 	}
 	for _, width := range []int{1, 2, 40} {
-		g := Greeting{Title: "Knack", Place: "~/p", Facts: []Fact{{"mode", "default", "key"}}, Tries: []string{"ask"}}
-		if len(g.lines(width, 24)) == 0 {
+		g := Greeting{Title: "Knack", Place: "~/p", Facts: []Fact{{"default", "key"}}, Needs: []string{"ask"}}
+		if len(g.lines(width)) == 0 {
 			t.Errorf("nothing is said in %d columns", width)
 		}
 	}
