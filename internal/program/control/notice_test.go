@@ -80,17 +80,6 @@ func TestTimedOutCallback(t *testing.T) {
 	}
 }
 
-// TestOptionalNull: an optional member of a structured answer that is null stays null.
-func TestOptionalNull(t *testing.T) {
-	t.Parallel()
-	h := newHost(t, llmtest.New(llmtest.Use("StructuredOutput", map[string]any{"count": 3, "note": nil})), nil)
-	h.ask("1", `{"subtype":"initialize","jsonSchema":{"type":"object","properties":{"count":{"type":"number"},`+
-		`"note":{"type":["string","null"]}},"required":["count"]}}`)
-	h.user("count")
-	h.must(h.expect(`"type":"result"`), `"structured_output":{"count":3,"note":null}`)
-	h.end()
-}
-
 // TestRemovedRules: an answer takes back rules and directories that an answer gave, for the session.
 func TestRemovedRules(t *testing.T) {
 	t.Parallel()
