@@ -403,6 +403,53 @@ func TestSetTyped(t *testing.T) {
 	}
 }
 
+// TestOpens: files and directories are opened for reading by internal/leaf/regular, because a pipe, a device or a socket
+// may lie where one is expected, and waits, or is read without end. The rest is listed with what it opens; nothing there
+// is a directory in which a model or a stranger writes.
+func TestOpens(t *testing.T) {
+	data, err := os.ReadFile("testdata/opens.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		if file, why, _ := strings.Cut(strings.TrimSpace(line), " "); file != "#" && file != "" {
+			if listed[file] = true; strings.TrimSpace(why) == "" {
+				t.Errorf("testdata/opens.txt: %s has no reason", file)
+			}
+		}
+	}
+	for _, file := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "internal/leaf/regular/") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opens := map[string]bool{}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "os" {
+					opens[s.Sel.Name] = true
+				}
+			}
+			return true
+		})
+		switch {
+		case opens["OpenRoot"]:
+			t.Errorf("%s calls os.OpenRoot: use regular.Root", file)
+		case (opens["Open"] || opens["ReadFile"]) != listed[file]:
+			t.Errorf("%s: os.Open or os.ReadFile is called: %t, listed in testdata/opens.txt: %t (use regular.Open, Dir or Read)",
+				file, !listed[file], listed[file])
+		}
+		delete(listed, file)
+	}
+	for file := range listed {
+		t.Errorf("testdata/opens.txt: there is no %s", file)
+	}
+}
+
 // TestExamples limits how much a Go host has to write, set-up included: for an agent with tools, a gate and skills,
 // and for a complete one with settings, trust, AGENTS.md, a session and a user.
 func TestExamples(t *testing.T) {

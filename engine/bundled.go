@@ -9,6 +9,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A bundledSkills computes what the bundled skills need to know about a project.
@@ -103,7 +104,7 @@ func (p bundledSkills) startDebug(_ context.Context, in knack.Invocation) ([]kna
 // readBounded returns the first n bytes of a file, and says so if there are more.
 func readBounded(path string, n int) (string, error) {
 	n = max(0, n)
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return "", err
 	}

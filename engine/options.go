@@ -25,8 +25,11 @@ type Options struct {
 	Workspace string
 	// In is the host's own place where tools act, instead of Workspace; nil: Workspace names it. The Engine closes it. A
 	// *workspace.Local gets the sandbox that the settings say; commands elsewhere run without one.
-	In      workspace.Workspace
-	Env     Env    // nil: the environment of the process
+	In  workspace.Workspace
+	Env Env // nil: the environment of the process
+	// Program is the path of this program if it is knack: commands in the sandbox find it by that name, after the rest
+	// of PATH. "": they do not.
+	Program string
 	Version string // of the program, for hosts and transcripts; "": devel
 
 	// Files given by path count as trusted. Relative paths start at Dir.

@@ -7,7 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
@@ -17,20 +19,49 @@ import (
 )
 
 // TestReaders: whatever brings text of a file to a model decides as the tool read does. A row is a way to a file; each is
-// tried with a rule that denies reading it, one that would ask, and with a file of secrets, where nobody can be asked. With
-// a pipe to which nobody writes, it ends.
+// tried with a rule that denies reading it, one that would ask, and with a file of secrets, where nobody can be asked.
+// With a file that the user may not read, a pipe to which nobody writes, a device without end or a socket, it ends, and
+// a call or a mention that names it says why nothing is there.
 func TestReaders(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links, and the commands are those of sh")
 	}
 	const mark = "MARK-4711"
+	notFile := map[string]string{"pipe": "regular file", "device": "regular file", "socket": "regular file",
+		"unreadable": "permission denied"}
 	use := func(name string, in map[string]any) []llmtest.Answer { return []llmtest.Answer{llmtest.Use(name, in)} }
 	edit := func(old string) map[string]any {
 		return map[string]any{"path": "FILE", "edits": []map[string]any{{"oldText": old, "newText": "x"}}}
 	}
-	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := exec.Command("mkfifo", pipe).Run(); err != nil {
-		t.Skip(err)
+	odd := map[string]func(path string) error{ // what lies in the place of the file
+		"pipe":   func(path string) error { return exec.Command("mkfifo", path).Run() },
+		"device": func(path string) error { return exec.Command("mknod", path, "c", "1", "5").Run() }, // /dev/zero
+		"socket": func(path string) error {
+			fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+			if err != nil {
+				return err
+			}
+			defer syscall.Close(fd)
+			at, err := os.Getwd() // the name of a socket is short
+			if err != nil {
+				return err
+			}
+			defer os.Chdir(at)
+			return errors.Join(os.Chdir(filepath.Dir(path)),
+				syscall.Bind(fd, &syscall.SockaddrUnix{Name: filepath.Base(path)}))
+		},
+		"unreadable": func(path string) error {
+			if os.Geteuid() == 0 {
+				return errors.New("root may read every file")
+			}
+			return os.WriteFile(path, []byte(mark), 0)
+		},
+	}
+	for what, make := range odd {
+		if err := make(filepath.Join(t.TempDir(), "x")); err != nil {
+			t.Logf("no %s: %v", what, err)
+			delete(odd, what)
+		}
 	}
 	agents := func(name string) []llmtest.Answer {
 		return use("Agent", map[string]any{"prompt": "look", "description": "look", "agent": name})
@@ -42,19 +73,20 @@ func TestReaders(t *testing.T) {
 		link    string // to the file
 		waits   bool   // for a pipe, as programs do
 		typed   bool   // who types a path is asked nothing
+		says    bool   // that something else is in its place
 	}{
-		"read":            {answers: use("read", map[string]any{"path": "FILE"})},
-		"read a URL":      {answers: use("read", map[string]any{"path": "file://DIR/FILE"})},
-		"read a link":     {answers: use("read", map[string]any{"path": "innocent"})},
+		"read":            {says: true, answers: use("read", map[string]any{"path": "FILE"})},
+		"read a URL":      {says: true, answers: use("read", map[string]any{"path": "file://DIR/FILE"})},
+		"read a link":     {says: true, answers: use("read", map[string]any{"path": "innocent"})},
 		"read a notebook": {answers: use("read", map[string]any{"path": "FILE"}), files: []string{"FILE", notebook(mark)}},
 		"grep":            {answers: use("grep", map[string]any{"pattern": "MARK"})},
-		"grep the file":   {answers: use("grep", map[string]any{"pattern": "MARK", "path": "FILE"})},
+		"grep the file":   {says: true, answers: use("grep", map[string]any{"pattern": "MARK", "path": "FILE"})},
 		"grep a link":     {answers: use("grep", map[string]any{"pattern": "MARK", "path": "innocent"})},
-		"edit":            {answers: use("edit", edit("first\nMARK-4712\nlast"))},
-		"edit a part":     {answers: use("edit", edit("MARK-"))},
+		"edit":            {says: true, answers: use("edit", edit("first\nMARK-4712\nlast"))},
+		"edit a part":     {says: true, answers: use("edit", edit("MARK-"))},
 		"edit a notebook": {answers: use("edit", map[string]any{"path": "FILE", "cells": []map[string]any{{"cell": "none",
 			"action": "replace", "source": "x"}}}), files: []string{"FILE", notebook(mark)}},
-		"write":          {answers: use("write", map[string]any{"path": "FILE", "content": "x"})},
+		"write":          {says: true, answers: use("write", map[string]any{"path": "FILE", "content": "x"})},
 		"bash":           {waits: true, answers: use("bash", map[string]any{"command": "cat FILE"})},
 		"session import": {waits: true, answers: use("bash", map[string]any{"command": "knack session import FILE"})},
 		"bash, a link":   {waits: true, answers: use("bash", map[string]any{"command": "cat innocent"})},
@@ -62,8 +94,8 @@ func TestReaders(t *testing.T) {
 		"web_fetch":      {answers: use("web_fetch", map[string]any{"url": "file://DIR/FILE"})},
 		"an agent": {answers: append(agents("general-purpose"),
 			llmtest.Use("read", map[string]any{"path": "FILE"}), llmtest.Use("grep", map[string]any{"pattern": "MARK"}))},
-		"a mention":        {prompt: "look at @FILE", typed: true},
-		"an import":        {files: []string{"CLAUDE.md", "Text. @FILE"}},
+		"a mention":        {says: true, prompt: "look at @FILE", typed: true},
+		"an import":        {says: true, files: []string{"CLAUDE.md", "Text. @FILE"}},
 		"an imported link": {files: []string{"CLAUDE.md", "Text. @innocent"}},
 		"a rule's import":  {files: []string{".claude/rules/r.md", "Text. @FILE"}},
 		"a nested import": {files: []string{"kept/CLAUDE.md", "Text. @../FILE"},
@@ -88,15 +120,16 @@ func TestReaders(t *testing.T) {
 		"a skill's file": {prompt: "/s", link: ".claude/skills/s/more.md", files: []string{".claude/skills/s/SKILL.md",
 			"---\nname: s\ndescription: s\nallowed-tools: Read\n---\nRead it."},
 			answers: use("read", map[string]any{"path": ".claude/skills/s/more.md"})},
-		"/import": {prompt: "/import FILE", typed: true, files: []string{"FILE",
+		"/import": {says: true, prompt: "/import FILE", typed: true, files: []string{"FILE",
 			`{"type":"user","uuid":"1","sessionId":"s","message":{"role":"user","content":"` + mark + `"}}`}},
 		"/export": {prompt: "/export FILE", typed: true},
 		"a preload": {files: []string{".claude/agents/a.md", "---\nname: a\ndescription: a\nskills: [s]\n---\nText."},
 			link: ".claude/skills/s/SKILL.md", answers: agents("a")},
 	} {
 		for column, file := range map[string]string{"denied": "kept/k", "ask": "kept/k", "secret": "kept/.env",
-			"pipe": "kept/k"} {
-			if c.typed && column == "ask" || column == "pipe" && (c.waits || len(c.files) > 0 && c.link == "") {
+			"pipe": "kept/k", "device": "kept/k", "socket": "kept/k", "unreadable": "kept/k"} {
+			special := column == "pipe" || column == "device" || column == "socket" || column == "unreadable"
+			if c.typed && column == "ask" || special && (odd[column] == nil || c.waits || slices.Contains(c.files, "FILE")) {
 				continue
 			}
 			t.Run(name+", "+column, func(t *testing.T) {
@@ -113,9 +146,9 @@ func TestReaders(t *testing.T) {
 				for i := 0; i < len(c.files); i += 2 {
 					p.write(t, replace.Replace(c.files[i]), replace.Replace(c.files[i+1]))
 				}
-				if column == "pipe" { // nobody writes to it
+				if special {
 					at := filepath.Join(p.dir, file)
-					if err := errors.Join(os.Remove(at), os.Link(pipe, at)); err != nil {
+					if err := errors.Join(os.Remove(at), odd[column](at)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -176,6 +209,12 @@ func TestReaders(t *testing.T) {
 				}
 				if strings.Contains(string(data), mark) {
 					t.Errorf("the model has its text:\n%s", strings.Join(out, "\n"))
+				}
+				for _, x := range slices.Concat(s.Problems(), s.Engine().Notices()) {
+					out = append(out, "problem: "+x.Message)
+				}
+				if said := strings.Join(out, "\n"); special && c.says && !strings.Contains(said, notFile[column]) {
+					t.Errorf("nothing says %q:\n%s", notFile[column], said)
 				}
 				if len(requests) == 0 && !c.typed && c.prompt == "" {
 					t.Errorf("nothing was tried:\n%s", strings.Join(out, "\n"))

@@ -182,6 +182,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	policy.Env = append(policy.Env, git.Variables()...)
 	hidden, _ := hiddenFromCommands(p.config, p.options.Env, p.dir, p.home, p.Roots())
 	policy.Secrets = append(policy.Secrets, hidden...)
+	policy.Program = p.options.Program
 	policy.NoHosts, policy.NoEnv = p.config.DeniedHosts(), p.config.HiddenVariables()
 	if state := p.options.Env; state.StateDir() != "" {
 		policy.State = state.StateFile("sandbox")

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/knack-agent/knack/confine/permission/internal/bash"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -141,7 +142,7 @@ func (j *judge) readDir(dir string) (entries []fs.DirEntry, err error) {
 		return nil, errSystem
 	}
 	j.entriesLeft--
-	f, err := os.Open(filepath.FromSlash(dir))
+	f, err := regular.Dir(filepath.FromSlash(dir))
 	if err != nil {
 		return nil, nil // a command will not find more
 	}

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -141,4 +142,32 @@ func readBelow(root, path string, max int64) (string, bool) {
 	}
 	data, err := io.ReadAll(io.LimitReader(f, max))
 	return string(data), err == nil
+}
+
+// replaceBelow puts a file with a text and the same permissions in the place of a regular file below root, without
+// following a link below root.
+func replaceBelow(root, path, text string) error {
+	p, err := openPlace(root, path)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	var st unix.Stat_t
+	if err := unix.Fstatat(p.dir, p.name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return err
+	}
+	temp := fmt.Sprintf("%s.knack-%s", p.name, rand.Text())
+	fd, err := unix.Openat(p.dir, temp, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, st.Mode&0o777)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), temp)
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = unix.Renameat(p.dir, temp, p.dir, p.name)
+	}
+	if err != nil {
+		unix.Unlinkat(p.dir, temp, 0)
+	}
+	return err
 }

@@ -90,6 +90,18 @@ func (p *Policy) environ(env, set []string) []string {
 	})
 }
 
+// appendPath adds a directory at the end of PATH.
+func appendPath(env []string, dir string) []string {
+	for i, kv := range env {
+		if list, ok := strings.CutPrefix(kv, "PATH="); ok {
+			out := slices.Clone(env)
+			out[i] = "PATH=" + strings.TrimPrefix(list+string(filepath.ListSeparator)+dir, string(filepath.ListSeparator))
+			return out
+		}
+	}
+	return append(slices.Clip(env), "PATH="+dir)
+}
+
 func (p *Policy) cleanPath(list string) string {
 	writable := slices.Concat([]string{p.Dir}, p.Roots, p.Write, p.existing())
 	if p.Layers != "" {

@@ -37,7 +37,9 @@ var gitNames = []gitName{
 	{"commondir", placeholderDir, false},
 	{"info/attributes", placeholderText, false}, // names filters and diff drivers
 	{"hooks", "", true},
-	{"modules", "", true}, // git directories of submodules, which git uses when it finds them
+	{"modules", "", true},   // git directories of submodules, which git uses when it finds them
+	{"remotes", "", false},  // where git fetches and pushes, as it was written down before there was a configuration
+	{"branches", "", false}, // the same, older
 }
 
 // worktreeNames are the same for .git/worktrees/NAME.

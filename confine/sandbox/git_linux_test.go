@@ -288,11 +288,16 @@ func TestLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		local.Confine = New(p, Auto).Confine
-		local.Run(context.Background(), workspace.Command{Line: "mkdir .husky; echo x > .husky/pre-commit; echo done; " +
-			"sleep 1000", Output: os.Stdout})
+		local.Run(context.Background(), workspace.Command{Line: "mkdir .husky; echo x > .husky/pre-commit; ln -s " +
+			"/nowhere .git/FETCH_HEAD; echo exec evil >> .git/rebase-merge/git-rebase-todo; echo done; sleep 1000", Output: os.Stdout})
 		return
 	}
 	b.run("true")
+	if err := errors.Join(os.Symlink("/nowhere", filepath.Join(b.dir, ".git/mine")),
+		os.Mkdir(filepath.Join(b.dir, ".git/rebase-merge"), 0o755),
+		os.WriteFile(filepath.Join(b.dir, ".git/rebase-merge/git-rebase-todo"), []byte("exec mine\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +325,7 @@ func TestLeftovers(t *testing.T) {
 	box := newBox(t, p)
 	all := strings.Join(box.Leftovers(), "\n")
 	for _, want := range []string{filepath.Join(b.dir, ".husky") + " is protected", ".git/commondir was a placeholder",
-		".git/config.worktree was"} {
+		".git/config.worktree was", "FETCH_HEAD, a link to /nowhere", "run programs (evil)"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("not reported: %s\n%s", want, all)
 		}
@@ -329,6 +334,10 @@ func TestLeftovers(t *testing.T) {
 		if _, err := os.Lstat(filepath.Join(b.dir, name)); err == nil {
 			t.Errorf("%s was not removed", name)
 		}
+	}
+	list, err := os.ReadFile(filepath.Join(b.dir, ".git/rebase-merge/git-rebase-todo"))
+	if string(list) != "exec mine\n"+heldStep+"exec evil\n" || strings.Contains(all, "mine") {
+		t.Errorf("%q, %v, %s", list, err, all)
 	}
 	if again := New(p, Auto).Leftovers(); len(again) > 0 {
 		t.Errorf("reported twice: %q", again)

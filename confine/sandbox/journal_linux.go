@@ -164,5 +164,5 @@ func (n *protectedFiles) leftovers() (notes []string) {
 			}
 		}
 	}
-	return notes
+	return append(notes, n.gitLeft.leftovers(n, before)...)
 }

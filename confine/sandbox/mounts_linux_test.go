@@ -315,6 +315,8 @@ func TestOpenedFiles(t *testing.T) {
 		}
 		at += unix.SizeofInotifyEvent + length
 	}
+	// The placeholders change this one, so it is read again.
+	got = slices.DeleteFunc(got, func(path string) bool { return path == "project/.git" })
 	slices.Sort(got)
 	want := []string{"project/.git/HEAD", // compared afterwards, see checkout
 		"project/.git/hooks", "project/.git/info", "project/.git/modules"} // placeholders, if empty

@@ -74,6 +74,7 @@ type view struct {
 	reserved  []*placeholder
 	closed    bool // git directories of worktrees are read-only as a whole
 	denied    workspace.DeniedFiles
+	program   string // what commands find as launch.ProgramFile; "": nothing
 }
 
 // viewFor returns the view for one command with an environment. allow is what withoutLinks returned, keep are paths
@@ -520,6 +521,9 @@ func (v *view) hide() (steps []launch.Step) {
 func (v *view) steps() []launch.Step {
 	entries := v.entries()
 	steps := []launch.Step{{Do: launch.Private, Path: "/"}}
+	if v.program != "" {
+		steps = append(steps, launch.Step{Do: launch.Hold, Path: v.program, At: launch.ProgramFile})
+	}
 	for _, e := range entries {
 		switch {
 		case v.isPrivate(e):
@@ -532,7 +536,10 @@ func (v *view) steps() []launch.Step {
 	for _, e := range entries {
 		steps = append(steps, v.step(e))
 	}
-	steps = append(steps, launch.Step{Do: launch.Dev, Path: "/dev"})
+	steps = append(steps, launch.Step{Do: launch.Dev, Path: "/dev", File: v.program != ""})
+	if v.program != "" {
+		steps = append(steps, launch.Step{Do: launch.PutReadOnly, Path: launch.ProgramFile})
+	}
 	steps = append(append(steps, v.hide()...), launch.Step{Do: launch.Proc, Path: "/proc"})
 	v.pinpoint(steps)
 	return steps

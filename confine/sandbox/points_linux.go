@@ -14,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/sandbox/internal/launch"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -34,7 +35,7 @@ func (m *mountPoints) make(v *view) (points []point, err error) {
 	if len(below) == 0 {
 		return nil, nil
 	}
-	root, err := os.OpenRoot(v.private)
+	root, err := regular.Root(v.private)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func (m *mountPoints) drop(points []point) {
 			continue
 		}
 		delete(m.uses, p)
-		root, err := os.OpenRoot(p.private)
+		root, err := regular.Root(p.private)
 		if err != nil {
 			continue
 		}

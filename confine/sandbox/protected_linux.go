@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -58,6 +59,7 @@ type protectedFiles struct {
 	journal  journal
 	open     map[string]openFile // open files of known and env, by path
 	places   worktreePlaces
+	gitLeft  gitLeft
 
 	mounts mountTable
 }
@@ -74,7 +76,7 @@ func newProtectedFiles(p Policy) *protectedFiles {
 	n := &protectedFiles{names: p.Protected, patterns: permission.NewPathNames(p.Protected), keepNew: p.KeepNew,
 		dirs: map[string]int64{}, known: map[string]fileID{},
 		seen: map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{},
-		places: worktreePlaces{}, layout: map[string][]string{}}
+		places: worktreePlaces{}, layout: map[string][]string{}, gitLeft: newGitLeft()}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)
@@ -155,9 +157,11 @@ func (n *protectedFiles) begin() present {
 	n.refresh()
 	closed := n.findClosed()
 	n.openKnown() // also what was found for the first time
+	n.gitLeft.begin(n)
 	if n.running == 0 {
 		n.began = time.Now()
-		n.journal.begin(slices.Concat(slices.Collect(maps.Keys(n.known)), slices.Collect(maps.Keys(n.closed))))
+		n.journal.begin(slices.Concat(slices.Collect(maps.Keys(n.known)), slices.Collect(maps.Keys(n.closed)),
+			n.gitLeft.recorded()))
 	}
 	n.running++
 	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)),
@@ -332,6 +336,9 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 		}
 	}
 	notes = append(notes, n.disableBare(open, aside)...)
+	if !n.keepNew {
+		notes = append(notes, n.gitLeft.end(n, open)...)
+	}
 	if n.full && !n.reported {
 		n.reported = true
 		notes = append(notes, fmt.Sprintf("the working directory has more than %d directories: new protected names "+
@@ -514,7 +521,7 @@ func (n *protectedFiles) look() (found map[string]fileID, removed []string) {
 			n.seen[path] = true
 		}
 	}()
-	for _, dir := range n.touched() {
+	for _, dir := range touched(n.dirs) {
 		if _, ok := ctime(dir); ok {
 			n.read(dir, found)
 		} else {
@@ -558,13 +565,13 @@ func (n *protectedFiles) look() (found map[string]fileID, removed []string) {
 	return found, removed
 }
 
-// touched returns the directories that have changed or are gone. Each command waits for this twice, so in a large
-// workspace two threads look.
-func (n *protectedFiles) touched() (dirs []string) {
-	all := slices.Collect(maps.Keys(n.dirs))
+// touched returns the directories that have changed since the times or are gone. Each command waits for this twice, so
+// in a large workspace two threads look.
+func touched(times map[string]int64) (dirs []string) {
+	all := slices.Collect(maps.Keys(times))
 	look := func(part []string) (dirs []string) {
 		for _, dir := range part {
-			if now, ok := ctime(dir); !ok || now != n.dirs[dir] {
+			if now, ok := ctime(dir); !ok || now != times[dir] {
 				dirs = append(dirs, dir)
 			}
 		}
@@ -677,7 +684,7 @@ func (h openFile) find() string {
 }
 
 func readNames(dir string) ([]string, error) {
-	f, err := os.Open(dir)
+	f, err := regular.Dir(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -708,7 +715,7 @@ func (n *protectedFiles) readOne(dir string, found map[string]fileID) (below []s
 	}
 	_, were := n.dirs[dir]
 	n.dirs[dir] = seen
-	f, err := os.Open(dir)
+	f, err := regular.Dir(dir)
 	if err != nil {
 		return nil
 	}

@@ -326,6 +326,12 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if !testing {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
 		plan.Env = setenv(p.environ(cmd.Env, c.Env), r.own.env...)
+		if backend != landlock {
+			r.view.program = p.ownProgram()
+		}
+		if r.view.program != "" {
+			plan.Env = appendPath(plan.Env, launch.ProgramDir)
+		}
 		if r.view.closed { // git gc would fail because it cannot lock the heads there
 			plan.Env = configureGit(plan.Env, "gc.reflogExpire=never", "gc.reflogExpireUnreachable=never")
 		}
@@ -408,6 +414,25 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	cmd.ExtraFiles = append([]*os.File{r.child}, given...)                    // r.child is launch.Control
 	cmd.SysProcAttr = attr
 	return r, nil
+}
+
+// ownProgram returns Program if its file is still the one that runs. What took its place since may be a command's.
+func (p *Policy) ownProgram() string {
+	if p.Program == "" {
+		return ""
+	}
+	path, err := filepath.EvalSymlinks(p.Program)
+	if err != nil {
+		return ""
+	}
+	at, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	if runs, err := os.Stat("/proc/self/exe"); err != nil || !os.SameFile(at, runs) {
+		return ""
+	}
+	return path
 }
 
 // connect makes the control socket: our end and the launcher's.
@@ -618,7 +643,7 @@ func bwrapArgs(steps []launch.Step) []string {
 		case launch.Put, launch.Pin:
 			args = append(args, "--bind", cmp.Or(from[s.Path], s.Path), s.Path)
 		case launch.PutReadOnly, launch.ReadOnly:
-			args = append(args, "--ro-bind-try", s.Path, s.Path)
+			args = append(args, "--ro-bind-try", cmp.Or(from[s.Path], s.Path), s.Path)
 		case launch.Tmpfs:
 			args = append(args, "--perms", strings.TrimPrefix(strings.Split(s.Data, ",")[0], "mode="), "--tmpfs", s.Path)
 		case launch.Dev:

@@ -62,10 +62,13 @@ func (j *Journal) Contents(ctx context.Context, entry int, path string) (now, th
 		}
 	}
 	if moves[0].have.Kind == regular {
-		now, err = os.ReadFile(j.absolute(path))
+		now, err = regularfile.Read(j.absolute(path), maxCompared)
 	}
 	return now, then, err
 }
+
+// maxCompared is how large a file may be of which Contents returns what is in it now, in bytes.
+const maxCompared = 1 << 30
 
 // Restore brings the files back to their state before the turn with an entry, or before the first turn after it that
 // changed files. Files that somebody else changed since, or between two changes of the session, are left as they are

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/ignore"
+	regularfile "github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // maxEntries is how many directory entries a search of a tree without git looks at.
@@ -527,7 +528,7 @@ func (j *Journal) copyIndex(ctx context.Context, t Tree) (string, error) {
 }
 
 func copyFile(to, from string) error {
-	f, err := os.Open(from)
+	f, err := regularfile.Open(from)
 	if err != nil {
 		return err
 	}

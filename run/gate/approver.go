@@ -144,6 +144,9 @@ type Update struct {
 	Keep    bool            // Rules that allow also apply in later sessions
 	Mode    permission.Mode // "": unchanged. Bypass is possible only if the Gate was started in it
 	Dirs    []string        // absolute; treated as part of the workspace
+	// Remove takes Rules and Dirs back, and Replace all other rules with the Verdict, as far as updates of this session
+	// added them.
+	Remove, Replace bool
 }
 
 // A Keeper stores the rules of "always" answers outside the repository.
@@ -426,31 +429,26 @@ func (a *approval) updateChanged(ctx context.Context, req *Request) (changed boo
 
 // update applies permission changes for the rest of the session.
 func (g *Gate) update(updates []Update) error {
-	var allow []answer
-	var ask, deny []permission.Rule
-	var dirs []string
+	var changes []func(*answers) // all or none
 	var kept []Kept
 	var mode permission.Mode // "": unchanged. That of a sub-agent is not the session's, which SetMode sets
 	for _, u := range updates {
+		var rules []permission.Rule
+		var dirs []string
 		for _, text := range u.Rules {
 			rule, err := permission.ParseRule(text, permission.Session)
 			if err != nil {
 				return err
 			}
-			switch u.Verdict {
-			case permission.Allow:
+			if u.Verdict == permission.Allow && !u.Remove {
 				if p, ok := rule.AllowProblem(); ok {
 					return errors.New(p.Message)
 				}
-				allow = append(allow, answer{rule: rule, anyContent: true})
 				if u.Keep && g.opt.Keeper != nil && !rule.RunsGiven() { // such a rule is for this session
 					kept = append(kept, Kept{Rule: text, Time: time.Now().UTC().Truncate(time.Second)})
 				}
-			case permission.Deny:
-				deny = append(deny, rule)
-			default:
-				ask = append(ask, rule)
 			}
+			rules = append(rules, rule)
 		}
 		for _, d := range u.Dirs {
 			if !filepath.IsAbs(d) {
@@ -468,6 +466,7 @@ func (g *Gate) update(updates []Update) error {
 			}
 			mode = m
 		}
+		changes = append(changes, func(a *answers) { a.change(u, rules, dirs) })
 	}
 	if len(kept) > 0 {
 		if err := g.opt.Keeper.Keep(kept...); err != nil {
@@ -479,10 +478,44 @@ func (g *Gate) update(updates []Update) error {
 	}
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
-	g.answers.sessionAnswers = append(g.answers.sessionAnswers, allow...)
-	g.answers.askRules, g.answers.denyRules = append(g.answers.askRules, ask...), append(g.answers.denyRules, deny...)
-	g.answers.dirs = append(g.answers.dirs, dirs...)
+	for _, change := range changes {
+		change(g.answers)
+	}
 	return nil
+}
+
+// change applies the rules and directories of an update. a.mu is locked.
+func (a *answers) change(u Update, rules []permission.Rule, dirs []string) {
+	given := map[string]bool{}
+	for _, r := range rules {
+		given[r.String()] = true
+	}
+	gone := func(r permission.Rule) bool { return u.Replace || u.Remove && given[r.String()] }
+	if u.Replace || u.Remove {
+		switch u.Verdict {
+		case permission.Allow:
+			a.sessionAnswers = slices.DeleteFunc(slices.Clone(a.sessionAnswers), func(x answer) bool { return gone(x.rule) })
+		case permission.Deny:
+			a.denyRules = slices.DeleteFunc(slices.Clone(a.denyRules), gone)
+		default:
+			a.askRules = slices.DeleteFunc(slices.Clone(a.askRules), gone)
+		}
+	}
+	if u.Remove {
+		a.dirs = slices.DeleteFunc(slices.Clone(a.dirs), func(d string) bool { return slices.Contains(dirs, d) })
+		return
+	}
+	switch u.Verdict {
+	case permission.Allow:
+		for _, r := range rules {
+			a.sessionAnswers = append(a.sessionAnswers, answer{rule: r, anyContent: true})
+		}
+	case permission.Deny:
+		a.denyRules = append(a.denyRules, rules...)
+	default:
+		a.askRules = append(a.askRules, rules...)
+	}
+	a.dirs = append(a.dirs, dirs...)
 }
 
 // remember turns the answers Session and Always into rules.

@@ -40,7 +40,7 @@ func shapeOf(data json.RawMessage) shape {
 }
 
 // Normalised converts a model's input to the one with which the call would run. Fields with
-// other names are renamed ([Tool].Fields), and null for an optional field is dropped. "1"
+// other names are renamed ([Tool].Fields), and null for a field that cannot be null is dropped. "1"
 // becomes 1 where a number is expected, 1 becomes "1" where text is expected, "true"
 // becomes true, and a string is parsed as JSON where an object or array is expected. The
 // result must match the schema. The error lists every wrong path and repeats the input.
@@ -381,8 +381,7 @@ func coerceObject(root, s *jsonschema.Schema, in map[string]any) {
 	for name, v := range in {
 		p, known := s.Properties[name]
 		p = deref(root, p)
-		if v == nil && (known && (!accepts(root, p, "null") || !slices.Contains(s.Required, name)) || !known &&
-			rejectsUnknown(s)) {
+		if v == nil && (known && !accepts(root, p, "null") || !known && rejectsUnknown(s)) {
 			delete(in, name)
 			continue
 		}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
@@ -177,24 +178,11 @@ func Path(name string) error {
 			return bad("has a part that ends with a dot or blank")
 		case reserved(part):
 			return bad("contains a name that Windows reserves for devices")
-		case gitDir(part):
+		case gitfile.IsDot(part):
 			return bad("leads into a .git directory, from which git takes settings and programs")
 		}
 	}
 	return nil
-}
-
-// gitDir reports whether some file system takes a name for .git: one that ignores case (macOS, Windows), one that has
-// short names, or HFS+, which ignores characters that are not seen. Path refuses dots, blanks and colons at the end.
-func gitDir(part string) bool {
-	seen := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
-			return -1
-		}
-		return r
-	}, part)
-	return strings.EqualFold(seen, ".git") || strings.EqualFold(seen, "git~1")
 }
 
 func reserved(part string) bool {

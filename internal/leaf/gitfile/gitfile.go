@@ -78,6 +78,24 @@ func Worktree(own string) string {
 	return filepath.Dir(file)
 }
 
+// IsDot reports whether some file system takes a name for .git: one that ignores case (macOS, Windows) or what a name
+// ends with, one that has short names, or HFS+, which ignores characters that are not seen.
+func IsDot(name string) bool {
+	if name == "" || name[0] < 0x80 && !strings.ContainsRune(".gG", rune(name[0])) {
+		return false // nearly all names
+	}
+	seen := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
+			return -1
+		}
+		return r
+	}, name)
+	seen, _, _ = strings.Cut(seen, ":") // a stream of NTFS
+	seen = strings.TrimRight(seen, " .")
+	return strings.EqualFold(seen, ".git") || strings.EqualFold(seen, "git~1")
+}
+
 // line reads a file of one line. It reads only small regular files, not a FIFO, a device or an
 // endless file.
 func line(path string) (string, bool) {

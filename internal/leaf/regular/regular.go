@@ -81,6 +81,16 @@ func Root(dir string) (*os.Root, error) {
 	return root, err
 }
 
+// Dir opens a directory for reading its entries. If something else has taken its place, that is an error at once.
+func Dir(name string) (*os.File, error) {
+	f, err := os.Open(name + string(filepath.Separator)) // the end makes the system ask for a directory
+	var bad *fs.PathError
+	if errors.As(err, &bad) {
+		bad.Path = name
+	}
+	return f, err
+}
+
 // Read reads a file of at most max bytes. It follows links.
 func Read(name string, max int64) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)

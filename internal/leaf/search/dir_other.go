@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // OpenDir opens a directory of this machine. path must be its real path: if it contains a
 // link, OpenDir fails with [ErrLink]. Everything below the directory is opened relative to it.
 func OpenDir(path string) (Dir, error) {
-	root, err := os.OpenRoot(path)
+	root, err := regular.Root(path)
 	if err != nil {
 		return nil, err
 	}

@@ -48,6 +48,7 @@ type server struct {
 	Options
 	conn *conn
 	ctx  context.Context // of the whole run
+	stop context.CancelFunc
 
 	mu       sync.Mutex
 	client   sdk.ClientCapabilities
@@ -60,12 +61,20 @@ func Serve(ctx context.Context, o Options) error {
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	s := &server{Options: o, conn: newConn(o.Out), ctx: ctx, sessions: map[sdk.SessionId]*conversation{}}
+	return newServer(ctx, o).serve()
+}
+
+func newServer(ctx context.Context, o Options) *server {
+	s := &server{Options: o, conn: newConn(o.Out), sessions: map[sdk.SessionId]*conversation{}}
+	s.ctx, s.stop = context.WithCancel(ctx)
 	s.conn.handle = s.handle
-	err := s.conn.serve(ctx, o.In)
-	cancel()
+	return s
+}
+
+// serve handles the messages of the client, then closes its sessions.
+func (s *server) serve() error {
+	err := s.conn.serve(s.ctx, s.In)
+	s.stop()
 	for _, c := range s.sessions {
 		err = errors.Join(err, c.close())
 	}

@@ -26,6 +26,7 @@ import (
 type editor struct {
 	*sdk.ClientSideConnection
 	t        testing.TB
+	agent    *server
 	dir      string
 	in       io.WriteCloser
 	done     chan error // what Serve returned
@@ -151,26 +152,44 @@ func newEditor(t testing.TB, model llm.Model, values map[string]any, files ...st
 	r, w := io.Pipe()
 	back, out := io.Pipe()
 	e := &editor{t: t, dir: dir, in: w, done: make(chan error, 1), changed: make(chan struct{})}
+	e.agent = newServer(context.Background(), Options{In: r, Out: out, Version: "1",
+		Open: func(ctx context.Context, dir string) (*engine.Engine, error) {
+			return engine.Open(ctx, engine.Options{Dir: dir, Model: model, Commands: command.All(""), Parts: part.All(),
+				Values: all, Env: env})
+		},
+		Start: func(ctx context.Context, e *engine.Engine, person engine.Person, edit func(*engine.SessionOptions)) (
+			*engine.Session, error) {
+			var o engine.SessionOptions
+			edit(&o)
+			return e.Start(ctx, person, o)
+		},
+		List: func(dir string) ([]session.Summary, error) { return env.Sessions(dir).List() },
+	})
 	go func() {
-		err := Serve(context.Background(), Options{In: r, Out: out, Version: "1",
-			Open: func(ctx context.Context, dir string) (*engine.Engine, error) {
-				return engine.Open(ctx, engine.Options{Dir: dir, Model: model, Commands: command.All(""), Parts: part.All(),
-					Values: all, Env: env})
-			},
-			Start: func(ctx context.Context, e *engine.Engine, person engine.Person, edit func(*engine.SessionOptions)) (
-				*engine.Session, error) {
-				var o engine.SessionOptions
-				edit(&o)
-				return e.Start(ctx, person, o)
-			},
-			List: func(dir string) ([]session.Summary, error) { return env.Sessions(dir).List() },
-		})
+		err := e.agent.serve()
 		out.Close()
 		e.done <- err
 	}()
 	e.ClientSideConnection = sdk.NewClientSideConnection(e, w, back)
 	t.Cleanup(func() { e.leave() })
 	return e
+}
+
+// server waits until a condition about a session holds.
+func (e *editor) server(id sdk.SessionId, holds func(*conversation) bool) {
+	e.t.Helper()
+	c, err := e.agent.find(id)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	late, cancel := context.WithTimeout(e.ctx(), time.Minute) // stops a test that fails
+	defer cancel()
+	for range c.session().Watch(late) {
+		if holds(c) {
+			return
+		}
+	}
+	e.t.Fatal("it does not happen")
 }
 
 // leave disconnects, and waits for the end of the agent.

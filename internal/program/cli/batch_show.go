@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -504,16 +503,15 @@ func answerWaiting(c *cobra.Command, q batch.Queue, f batch.Filter) (n int, err 
 	if len(all) == 0 {
 		fmt.Fprintln(c.ErrOrStderr(), "knack: no task waits for an answer")
 	}
-	in := bufio.NewReader(c.InOrStdin())
 	for _, r := range all {
 		for {
-			writeQuestion(c.ErrOrStderr(), r)
-			fmt.Fprint(c.ErrOrStderr(), "Answer (empty: later): ")
-			text, err := in.ReadString('\n')
+			var shown strings.Builder
+			writeQuestion(&shown, r)
+			text, err := answer(c, shown.String()+"Answer (empty: later): ")
+			if err != nil || text == "" { // "": the input has ended
+				return n, err
+			}
 			if text = strings.TrimSpace(text); text == "" {
-				if err != nil {
-					return n, nil
-				}
 				break
 			}
 			a, err := answerTo(question(r), text)

@@ -6,9 +6,14 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/nodetest"
 	"github.com/knack-agent/knack/run/llm/llmtest"
@@ -23,6 +28,52 @@ func TestPeerAdapter(t *testing.T) {
 		"Welcome $ARGUMENTS.\n")
 	d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
 	runScript(t, d, nodetest.Program(modules), "testdata/acp.mjs", "adapter")
+}
+
+// TestPeerACP drives knack acp with the headless client of the protocol from npm.
+func TestPeerACP(t *testing.T) {
+	modules := nodetest.Dir(t)
+	ask := llmtest.Use("ask", map[string]any{"questions": []any{map[string]any{"question": "Which colour?",
+		"options": []any{map[string]any{"label": "Red"}, map[string]any{"label": "Blue"}}}}})
+	blue := llmtest.Answer{Want: []string{"Blue"}, Text: "Blue it is."}
+	for scenario, answers := range map[string][]llmtest.Answer{
+		"agent": {llmtest.Use("bash", map[string]any{"command": "touch made"}), llmtest.Reply("It is made."),
+			{Want: []string{"Welcome Ann"}, Text: "Hello Ann."},
+			llmtest.Use("write", map[string]any{"path": "a.txt", "content": "one\n"}), llmtest.Reply("It is written.")},
+		"turns": {{When: "^first:", Calls: llmtest.Use("bash", map[string]any{"command": "touch made"}).Calls},
+			{When: "^second:", Text: "Said."}, {When: "^third:", Text: "Gone on."}},
+		"questions": {ask, blue, ask, blue},
+		"killed":    {llmtest.Use("bash", map[string]any{"command": "echo $$ > pid; exec sleep 1000"})},
+	} {
+		t.Run(scenario, func(t *testing.T) {
+			d := newFixture(t, serve(t, answers...))
+			d.file(t, "../.claude/skills/welcome/SKILL.md", "---\nname: welcome\ndescription: Welcomes people\n---\n"+
+				"Welcome $ARGUMENTS.\n")
+			d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
+			runScript(t, d, nodetest.Program(modules), "testdata/acp.mjs", scenario)
+			if scenario == "killed" {
+				waitForEnd(t, filepath.Join(d.dir, "pid"))
+			}
+		})
+	}
+}
+
+// waitForEnd waits for the end of the process whose ID a file has, if it has one.
+func waitForEnd(t *testing.T, file string) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return // it was not started
+	}
+	id, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		return
+	}
+	for late := time.Now().Add(patience); syscall.Kill(id, 0) == nil; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("process %d goes on", id)
+		}
+	}
 }
 
 // TestEditorOutput: an editor begins a session and sends a prompt, and whatever a hook, an MCP server or a command

@@ -26,6 +26,7 @@ import (
 func mcpServeCommand() *cobra.Command {
 	var f projectFlags
 	var address, tokenFile string
+	bundled := false
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Offer the skills of this directory to other agents",
@@ -34,8 +35,8 @@ input and output, or with --http on a port of this machine. Each skill is offere
 as the skills extension of MCP defines it, and as a tool, a prompt and resources.
 
 Only skills that a model could call here are offered: not untrusted ones, and not
-those that their authors hide from models. Nothing is run: inline commands in a skill's
-text stay text.
+those that their authors hide from models; those of Knack itself with --bundled.
+Nothing is run: inline commands in a skill's text stay text.
 
 Clients need a bearer token over HTTP: the value of KNACK_MCP_TOKEN, the content of
 --token-file, which must exist, or else one that is generated and printed.`,
@@ -50,7 +51,7 @@ Clients need a bearer token over HTTP: the value of KNACK_MCP_TOKEN, the content
 				return err
 			}
 			defer e.Close()
-			s, err := mcpserver.New(ctx, e, func(problem string) {
+			s, err := mcpserver.New(ctx, e, bundled, func(problem string) {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(problem))
 			})
 			if err != nil {
@@ -78,6 +79,7 @@ Clients need a bearer token over HTTP: the value of KNACK_MCP_TOKEN, the content
 	f.register(c)
 	c.Flags().StringVar(&address, "http", "", "serve streamable HTTP at `ADDRESS` of this machine; port 0 chooses a "+
 		"free port")
+	c.Flags().BoolVar(&bundled, "bundled", false, "offer the skills that are part of Knack, too")
 	c.Flags().StringVar(&tokenFile, "token-file", "", "the bearer token is the content of `FILE`")
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -66,9 +67,18 @@ func (f *projectFlags) options() engine.Options {
 		Skills: f.skills, AddDirs: f.addDirs, Plugins: f.plugins, Settings: f.settings, Bare: f.bare,
 		NoSkills: f.noSkills, Trust: f.trust, Window: f.window,
 		MCPConfig: f.mcp, StrictMCP: f.strict,
-		Version: version(), BuiltIn: []agent.Definition{guide()}, Commands: command.All(line.Hotkeys),
+		Program: thisProgram(), Version: version(), BuiltIn: []agent.Definition{guide()}, Commands: command.All(line.Hotkeys),
 		Parts: parts(nil), Above: workspace.FindAbove().Limits,
 	}
+}
+
+// thisProgram returns the path of the running program; "": the system does not tell it.
+func thisProgram() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return exe
 }
 
 // load reads the skills for commands that only show them.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -201,6 +203,9 @@ func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) 
 	if err := f.checkHost(); err != nil {
 		return nil, err
 	}
+	if f.inputFormat == "stream-json" {
+		o.Plugins = f.foundPlugins(o.Plugins)
+	}
 	o.Policy, o.Betas, o.TaskBudget = f.policy, f.betas, f.taskBudget
 	if o.Layers, err = f.layers(c); err != nil {
 		return nil, err
@@ -220,6 +225,20 @@ func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) 
 	}
 	o.Problems = append(o.Problems, f.problems...)
 	return engine.Open(ctx, o)
+}
+
+// foundPlugins returns the plugins of a host without those that do not exist, which become problems: its plugins come
+// from lists that may be old.
+func (f *runFlags) foundPlugins(all []string) (found []string) {
+	for _, dir := range all {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			f.problems = append(f.problems, knack.Problem{Code: knack.CodePluginMissing, Severity: knack.Error, Path: dir,
+				Message: "there is no such plugin"})
+			continue
+		}
+		found = append(found, dir)
+	}
+	return found
 }
 
 // start starts the session that the flags describe and prints the problems of the project and

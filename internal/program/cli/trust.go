@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/program/terminal"
 	"github.com/knack-agent/knack/run/mcp"
 )
 
@@ -182,9 +183,8 @@ func confirm(c *cobra.Command, question, hint string) (bool, error) {
 		return false, &engine.Error{Err: errors.New("nothing was approved: there is no user to ask"),
 			Hint: hint, Exit: engine.ExitRefused}
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
-	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
-	if err != nil && err != io.EOF {
+	line, err := answer(c, question+" [y/N] ")
+	if err != nil {
 		return false, err
 	}
 	switch strings.ToLower(strings.TrimSpace(line)) {
@@ -192,6 +192,19 @@ func confirm(c *cobra.Command, question, hint string) (bool, error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// answer reads a line that the user types after a question. What was typed before the question is shown answers nothing.
+func answer(c *cobra.Command, question string) (string, error) {
+	if f, ok := c.InOrStdin().(*os.File); ok {
+		terminal.Flush(f)
+	}
+	fmt.Fprint(c.ErrOrStderr(), question)
+	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+	if err == io.EOF {
+		err = nil
+	}
+	return line, err
 }
 
 // askNetwork asks which network access the programs of MCP servers among the items get.
@@ -207,10 +220,8 @@ func askNetwork(c *cobra.Command, items []engine.TrustItem) error {
 		fmt.Fprintf(c.ErrOrStderr(), "+ accepts %s.\n", strings.ReplaceAll(hosts, ",", ", "))
 	}
 	for {
-		fmt.Fprintf(c.ErrOrStderr(), "%s Type none, all, or hosts with commas between them. [none] ",
-			command.NetworkQuestion)
-		line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
-		if err != nil && err != io.EOF {
+		line, err := answer(c, command.NetworkQuestion+" Type none, all, or hosts with commas between them. [none] ")
+		if err != nil {
 			return err
 		}
 		if strings.TrimSpace(line) == "+" && hosts != "" {
@@ -233,9 +244,8 @@ func askWrite(c *cobra.Command, items []engine.TrustItem) error {
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "+ accepts %s.\n", plain.Line(strings.Join(wants, ", ")))
 	for {
-		fmt.Fprintf(c.ErrOrStderr(), "%s [none] ", command.WriteQuestion)
-		line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
-		if err != nil && err != io.EOF {
+		line, err := answer(c, command.WriteQuestion+" [none] ")
+		if err != nil {
 			return err
 		}
 		switch strings.TrimSpace(line) {

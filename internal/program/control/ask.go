@@ -141,7 +141,8 @@ type matchedRule struct {
 
 // A permissionUpdate changes the permissions for the rest of the session.
 type permissionUpdate struct {
-	Type        string      `json:"type"` // addRules, setMode, addDirectories
+	// Type is addRules, replaceRules, removeRules, setMode, addDirectories or removeDirectories.
+	Type        string      `json:"type"`
 	Rules       []ruleValue `json:"rules,omitempty"`
 	Behavior    behavior    `json:"behavior,omitempty"` // allow, deny, ask
 	Mode        string      `json:"mode,omitempty"`
@@ -291,7 +292,7 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 		if err != nil {
 			return engine.Answer{}, err
 		}
-		update.Keep = p.MaySave && u.Destination != destinationSession && slices.Equal(update.Rules, c.Wider) &&
+		update.Keep = u.Type == updateAddRules && p.MaySave && u.Destination != destinationSession && slices.Equal(update.Rules, c.Wider) &&
 			update.Verdict == permission.Allow && slices.Contains(c.Choices, gate.Always)
 		a.Updates = append(a.Updates, update)
 	}
@@ -344,7 +345,8 @@ func (p *person) suggested(u permissionUpdate, c *gate.Request) gate.Choice {
 func (u *permissionUpdate) gate() (gate.Update, error) {
 	var out gate.Update
 	switch u.Type {
-	case updateAddRules:
+	case updateAddRules, updateRemoveRules, updateReplaceRules:
+		out.Remove, out.Replace = u.Type == updateRemoveRules, u.Type == updateReplaceRules
 		for _, r := range u.Rules {
 			out.Rules = append(out.Rules, r.text())
 		}
@@ -353,10 +355,10 @@ func (u *permissionUpdate) gate() (gate.Update, error) {
 		}
 	case updateSetMode:
 		out.Mode = modeOf(u.Mode)
-	case updateAddDirectories:
-		out.Dirs = u.Directories
+	case updateAddDirectories, updateRemoveDirectories:
+		out.Dirs, out.Remove = u.Directories, u.Type == updateRemoveDirectories
 	default:
-		return out, fmt.Errorf("updatedPermissions: %q is not supported: addRules, setMode and addDirectories are", u.Type)
+		return out, fmt.Errorf("updatedPermissions: %q is not supported", u.Type)
 	}
 	return out, nil
 }

@@ -144,8 +144,11 @@ const (
 
 // Types and destinations of updates of permissions.
 const (
-	updateAddRules       = "addRules"
-	updateSetMode        = "setMode"
-	updateAddDirectories = "addDirectories"
-	destinationSession   = "session"
+	updateAddRules          = "addRules"
+	updateRemoveRules       = "removeRules"
+	updateReplaceRules      = "replaceRules"
+	updateSetMode           = "setMode"
+	updateAddDirectories    = "addDirectories"
+	updateRemoveDirectories = "removeDirectories"
+	destinationSession      = "session"
 )

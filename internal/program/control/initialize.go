@@ -137,6 +137,9 @@ func (u *setup) edit(o *engine.SessionOptions) {
 			o.Tools += ",-Skill"
 		}
 	}
+	if o.ID == "" && (o.Resume == "" && !o.Latest || o.Fork) {
+		o.ID = sessionlog.NewUUID() // as hosts expect
+	}
 	o.Host = u.host
 	o.Wait = false // the end of an agent begins a turn
 }
@@ -381,7 +384,7 @@ func (s *server) callback(event hook.Event, m hookMatcher, id string) (hook.Hook
 		return answer, err
 	})
 	h.Timeout = time.Duration(m.Timeout * float64(time.Second))
-	h.Required = h.Required || block
+	h.Required = h.Required || block || event.Guards() // one that fails or is late refuses
 	if h.Timeout < 0 {
 		h.Timeout = 0
 		err = errors.Join(err, errors.New("the timeout is negative"))

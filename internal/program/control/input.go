@@ -126,11 +126,13 @@ func decode(data []byte, v any) error {
 // A prompt is a message from the host.
 type prompt struct {
 	agent.Input
-	id       string // given by the host; may be ""
-	number   int    // number of its line
+	id       string   // given by the host; may be ""
+	more     []string // the IDs of further messages that it contains
+	number   int      // number of its line
 	priority string
 	together bool
 	ends     bool // what has ended in the background begins the turn
+	alone    bool // it is not joined with others, see together
 	silent   bool // it starts no turn, but waits for the next prompt
 	// bad is why a host's message cannot be sent; its turn only reports that.
 	bad     error

@@ -94,6 +94,7 @@ type Messages struct {
 	streams    map[string]*answerStream
 	calls      map[string]*runningCall // by ID
 	originals  map[string]*string      // by the call's ID: see keepBefore
+	stopped    map[string]bool         // agents that the host has stopped and whose end it knows, by the ID of their log
 	prompts    []string                // IDs of the host's messages that the running turn answers, or that may join it
 	joined     []string                // those of prompts that the turn has not read yet
 }
@@ -105,8 +106,8 @@ func NewMessages(w io.Writer, lines bool) *Messages {
 
 func newMessages(w *lineWriter, lines bool) *Messages {
 	return &Messages{out: w, lines: lines, streams: map[string]*answerStream{}, calls: map[string]*runningCall{},
-		originals: map[string]*string{},
-		turn:      engine.Report{Began: time.Now()}}
+		originals: map[string]*string{}, stopped: map[string]bool{},
+		turn: engine.Report{Began: time.Now()}}
 }
 
 // A tally sums up usage and cost by model.
@@ -188,7 +189,9 @@ func (o *Messages) init(ctx context.Context) Init {
 		}
 	}
 	for _, x := range s.Engine().Problems() {
-		m.Problems = append(m.Problems, x.String())
+		if x.Severity != knack.Info {
+			m.Problems = append(m.Problems, x.String())
+		}
 	}
 	m.Problems = append(m.Problems, o.extra...)
 	return m
@@ -370,6 +373,9 @@ func (o *Messages) Event(e engine.Event) {
 		o.out.write(o.retry(e.Retry, parent))
 	case e.Entry != nil:
 		if a := e.Entry.Agent; a != nil && a.Background && a.Reason != "" && o.host {
+			if o.stopped[a.Log] { // the host knows it
+				break
+			}
 			o.out.write(o.agentUpdated(a, e.Entry.Time))
 		}
 		if m := o.typed(log, parent, e.Entry); m != nil {

@@ -585,7 +585,9 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	turn, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	if s.Messages != nil {
-		s.Messages.prompted(p.id, false)
+		for _, id := range append([]string{p.id}, p.more...) {
+			s.Messages.prompted(id, false)
+		}
 	}
 	s.mu.Lock()
 	s.stopTurn = stop
@@ -614,7 +616,28 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 		}
 	}
 	s.prompts = append(left, s.prompts...)
+	if s.interrupted {
+		s.prompts = together(s.prompts)
+	}
 	return err
+}
+
+// together joins the messages that waited while a turn was interrupted: their sender has read no answer between them. A
+// command is a message of its own.
+func together(waiting []prompt) []prompt {
+	var all []prompt
+	for _, p := range waiting {
+		alone := p.bad != nil || p.silent || p.ends || strings.HasPrefix(p.Text, "/")
+		if last := len(all) - 1; last >= 0 && !alone && !all[last].alone {
+			all[last].Parts = append(append(slices.Clone(all[last].Parts), llm.Text(p.Text)), p.Parts...)
+			all[last].Touched = append(slices.Clone(all[last].Touched), p.Touched...)
+			all[last].more = append(all[last].more, p.id)
+			continue
+		}
+		p.alone = alone
+		all = append(all, p)
+	}
+	return all
 }
 
 // start starts the session with the host's setup, unless it has already started.

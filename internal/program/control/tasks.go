@@ -55,6 +55,11 @@ func (s *server) tasksChanged(of *engine.Session, st engine.Status) {
 	for _, j := range ended {
 		s.Messages.jobEnded(j)
 	}
+	for _, a := range st.Agents {
+		if a.Reason == session.EndCancelled {
+			s.Messages.agentStopped(&a)
+		}
+	}
 	if s.tasks.show(live) {
 		s.Messages.tasksChanged(live)
 	}
@@ -231,6 +236,19 @@ func (o *Messages) tasksChanged(live []Task) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.out.write(TasksChanged{Type: typeSystem, Subtype: subtypeTasksChanged, Head: o.head(0), Tasks: live})
+}
+
+// agentStopped tells a host, once, that an agent in the background was stopped. That begins no turn, with which its end
+// would be recorded.
+func (o *Messages) agentStopped(a *session.Agent) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.stopped[a.Log] {
+		return
+	}
+	o.stopped[a.Log] = true
+	o.out.write(o.agentUpdated(a, time.Now()))
+	o.out.write(taskMessage(o.head(0), nil, a))
 }
 
 // agentUpdated reports that an agent in the background has ended.

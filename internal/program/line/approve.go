@@ -20,7 +20,6 @@ var errDeclined = errors.New("declined")
 // user can allow it.
 func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	r := q.Call
-	f.read.discard()
 	switch err := f.pages(ctx, f.request(&q)); {
 	case errors.Is(err, errDeclined):
 		return engine.Answer{Declined: true}, nil
@@ -91,6 +90,9 @@ func (f *Front) pages(ctx context.Context, lines []styled.Line) error {
 	page := max(4, height-6) // leave rows for the choices and the prompt after the last page
 	for at := 0; at < len(lines); {
 		end := min(len(lines), at+page)
+		if at > 0 { // Enter pressed once more skips no page, and answers nothing
+			f.read.discard()
+		}
 		f.print(lines[at:end]...)
 		at = end
 		if at == len(lines) {

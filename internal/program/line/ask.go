@@ -33,6 +33,7 @@ func (f *Front) Ask(ctx context.Context, q engine.Question) (engine.Answer, erro
 }
 
 func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	f.read.discard()
 	if q.Call != nil {
 		return f.approve(ctx, q)
 	}
@@ -40,7 +41,6 @@ func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer,
 	if server {
 		f.serverAsks(q)
 	} else if q.Asker == engine.AskerPlan {
-		f.read.discard() // nothing that was typed before the plan was shown approves it
 		f.print(markdown.Render(q.Text, f.columns())...)
 		f.title("", q.Title)
 	} else if q.URL != "" || len(q.Fields) == 0 {
@@ -157,8 +157,8 @@ func several(q engine.Field, text string) []string {
 }
 
 func (f *Front) field(q engine.Field) (string, error) {
+	f.read.discard()
 	if q.Type == engine.FieldSecret {
-		f.read.discard() // what was typed before the question is not part of a secret
 		if q.Help != "" {
 			f.text("  " + q.Help)
 		}

@@ -48,7 +48,7 @@ func (r *reader) discard() {
 	r.mu.Lock()
 	r.keys = nil
 	r.mu.Unlock()
-	flush(r.in)
+	terminal.Flush(r.in)
 }
 
 // onKey queues a key.

@@ -283,7 +283,7 @@ func (f *skillFiles) read(ctx context.Context, name string) ([]byte, error) {
 		if f.skill.Read != nil {
 			return f.skill.Read(ctx)
 		}
-		return os.ReadFile(f.skill.Path)
+		return regular.Read(f.skill.Path, maxBytes)
 	}
 	if name != "SKILL.md" && !slices.Contains(f.names, name) {
 		return nil, fs.ErrNotExist

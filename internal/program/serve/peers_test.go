@@ -78,7 +78,7 @@ func TestPeerConformanceServer(t *testing.T) {
 	// The directory of the first skill has a subdirectory, which a check needs.
 	order := "-- home/.config/knack/settings.json --\n{\"skills\": {\"order\": [\"explicit\"]}}\n"
 	_, e := project(t, peerSkills+order, engine.Options{Skills: []string{"skills"}})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

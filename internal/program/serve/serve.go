@@ -34,6 +34,8 @@ type Server struct {
 	sdk    *sdk.Server
 	hashes hashes
 
+	bundled bool // offer the skills of the program, too
+
 	report func(problem string)
 
 	mu       sync.Mutex
@@ -44,15 +46,15 @@ type Server struct {
 	listText string                 // in the tool's description
 }
 
-// New makes the server for a directory. It reports each skill that cannot be listed, once for each
+// New makes the server for a directory; bundled: with the skills of the program. It reports each skill that cannot be listed, once for each
 // reason; report must be safe for concurrent use.
-func New(ctx context.Context, e *engine.Engine, report func(problem string)) (*Server, error) {
+func New(ctx context.Context, e *engine.Engine, bundled bool, report func(problem string)) (*Server, error) {
 	caps := &sdk.ServerCapabilities{
 		Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true},
 		Resources: &sdk.ResourceCapabilities{ListChanged: true, Subscribe: true},
 	}
 	caps.AddExtension(mcp.SkillsExtension, map[string]any{"directoryRead": true})
-	s := &Server{engine: e, report: report, reported: map[string]bool{}}
+	s := &Server{engine: e, bundled: bundled, report: report, reported: map[string]bool{}}
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "knack", Title: "Knack: Agent Skills", Version: e.Project().Version()},
 		&sdk.ServerOptions{
 			Instructions: "Skills are instructions for kinds of tasks. Before a task, look for a skill that fits: in the " +
@@ -126,7 +128,7 @@ func (s *Server) Run(ctx context.Context, t sdk.Transport) error { return s.sdk.
 
 // update makes the offer match the current skills.
 func (s *Server) update(ctx context.Context) {
-	o := newOffer(s.engine)
+	o := newOffer(s.engine, s.bundled)
 	text := o.catalog.Listing(o.view).Text
 	var prompts []string
 	listed := map[string]listedSkill{}
@@ -217,12 +219,12 @@ type snapshot struct {
 	uris    map[*knack.Skill]string // the reverse of byURI
 }
 
-func newOffer(e *engine.Engine) *snapshot {
+func newOffer(e *engine.Engine, bundled bool) *snapshot {
 	o := &snapshot{engine: e, catalog: e.Catalog(), view: e.Project().View(), byURI: map[string]*knack.Skill{},
 		uris: map[*knack.Skill]string{}}
 	o.view.For = knack.ByModel
 	for _, k := range o.catalog.Skills() {
-		if !o.catalog.Offers(k, o.view) {
+		if !o.catalog.Offers(k, o.view) || k.Origin.Kind == knack.Bundled && !bundled {
 			continue
 		}
 		o.skills = append(o.skills, k)

@@ -112,7 +112,7 @@ func call(t *testing.T, c *sdk.ClientSession, args map[string]any) (string, bool
 func TestTool(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestResources(t *testing.T) {
 	if err := os.Symlink("../../../outside.txt", filepath.Join(dir, ".claude/skills/pdf/link.md")); err != nil {
 		t.Skip("symbolic links do not work on this system:", err)
 	}
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ print()
 -- home/.config/knack/settings.json --
 {"permissions": {"deny": ["Read(**/references/**)"], "ask": ["Read(**/fill.py)"]}}
 `, engine.Options{Trust: true})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ print()
 func TestUntrusted(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestUntrusted(t *testing.T) {
 func TestClientOfServer(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestClientOfServer(t *testing.T) {
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +323,7 @@ func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, sample, engine.Options{Trust: true})
 	var problems []string
-	s, err := New(t.Context(), e, func(problem string) { problems = append(problems, problem) })
+	s, err := New(t.Context(), e, true, func(problem string) { problems = append(problems, problem) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func TestChangedFile(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			dir, e := project(t, sample, engine.Options{Trust: true})
-			s, err := New(t.Context(), e, func(problem string) { t.Error(problem) })
+			s, err := New(t.Context(), e, true, func(problem string) { t.Error(problem) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -407,7 +407,7 @@ func TestChangedFile(t *testing.T) {
 func TestRemovedFile(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e, func(problem string) { t.Error(problem) })
+	s, err := New(t.Context(), e, true, func(problem string) { t.Error(problem) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -446,7 +446,7 @@ func TestRemovedFile(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, "-- home/.local/state/knack/bundled --\na file where the directory would be\n", engine.Options{})
-	s, err := New(t.Context(), e, func(problem string) { t.Error(problem) })
+	s, err := New(t.Context(), e, true, func(problem string) { t.Error(problem) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -479,7 +479,7 @@ func TestReadOnly(t *testing.T) {
 func TestListed(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -505,7 +505,7 @@ func TestListed(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -532,7 +532,7 @@ func TestReload(t *testing.T) {
 func TestTextChanges(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, peerSkills, engine.Options{Skills: []string{"skills"}})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -576,7 +576,7 @@ func TestTextChanges(t *testing.T) {
 func TestHostSkills(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -652,7 +652,7 @@ func TestHostSkills(t *testing.T) {
 func TestTypedServerSkill(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e, func(string) {})
+	s, err := New(t.Context(), e, true, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -243,6 +243,14 @@ func documentRows(docs []document, width int) []styled.Line {
 
 // keys describes the keys that answer the question.
 func (d *dialog) keys(width int) string {
+	keys := d.answerKeys(width)
+	if back := " · ←: back"; d.field > 0 && !d.other && keys != "" && styled.Width(keys+back) <= width {
+		keys += back
+	}
+	return keys
+}
+
+func (d *dialog) answerKeys(width int) string {
 	switch {
 	case d.locked:
 		return ""
@@ -353,7 +361,15 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 			}
 			return a, false
 		}
-		return engine.Answer{Declined: true}, true
+		a = engine.Answer{Declined: true}
+		if d.q.Asker == engine.AskerModel && len(d.values) > 0 { // what was answered before is kept
+			a.Values = d.values
+		}
+		return a, true
+	case "left", "shift+tab":
+		if d.back() {
+			return a, false
+		}
 	case "enter":
 		if d.text != nil {
 			return d.entered()
@@ -507,6 +523,38 @@ func (d *dialog) entered() (engine.Answer, bool) {
 	return d.set(data)
 }
 
+// back opens the field before the current one, with what was answered there. Where the key moves a cursor in text, it
+// does nothing.
+func (d *dialog) back() bool {
+	if d.field == 0 || d.other || d.text != nil && d.text.Text() != "" {
+		return false
+	}
+	d.problem = ""
+	d.open(d.field - 1)
+	f := d.q.Fields[d.field]
+	value, answered := d.values[f.Name]
+	var one string
+	var many []string
+	switch {
+	case !answered:
+	case d.list == nil:
+		if json.Unmarshal(value, &one) != nil {
+			one = string(value) // a number
+		}
+		d.text.Set(one)
+	case json.Unmarshal(value, &many) == nil:
+		for i := range d.list.items {
+			d.list.items[i].mark = slices.Contains(many, d.list.items[i].value)
+		}
+	default:
+		if json.Unmarshal(value, &one) != nil {
+			one = string(value) // true or false
+		}
+		d.list.at = max(slices.IndexFunc(d.list.items, func(it item) bool { return it.value == one }), 0)
+	}
+	return true
+}
+
 // set stores the value of the current field, if it is not nil, and opens the next one.
 func (d *dialog) set(value json.RawMessage) (engine.Answer, bool) {
 	d.problem = ""
@@ -543,6 +591,8 @@ func (d *dialog) summary(a engine.Answer, modeKey string) (styled.Style, string)
 		return styled.Dim, ""
 	}
 	switch {
+	case a.Declined && len(a.Values) > 0:
+		return styled.Warn, "answered in part: " + what
 	case a.Declined:
 		return styled.Warn, "declined: " + what
 	case len(d.q.Options) > 0:

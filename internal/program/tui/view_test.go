@@ -788,6 +788,55 @@ func TestEarlyEnter(t *testing.T) {
 	}
 }
 
+// TestWayBack: a question of several parts goes back to one that was answered, and what was answered is kept if the
+// rest is not.
+func TestWayBack(t *testing.T) {
+	q := engine.Question{Asker: engine.AskerModel, Fields: []engine.Field{
+		{Name: "a", Type: engine.FieldChoice, Options: []engine.Option{{ID: "one"}, {ID: "two"}, {ID: "three"}}},
+		{Name: "b", Type: engine.FieldChoice, Many: true, Options: []engine.Option{{ID: "red"}, {ID: "blue"}}},
+		{Name: "c"}}}
+	d := newDialog(q)
+	press := func(names ...string) (a engine.Answer, done bool) {
+		t.Helper()
+		for _, name := range names {
+			if done {
+				t.Fatalf("%s comes after the answer", name)
+			}
+			k := terminal.Key{Name: name}
+			if len(name) == 1 {
+				k = terminal.Key{Name: "text", Text: name}
+			}
+			a, done = d.key(k)
+		}
+		return a, done
+	}
+	press("left", "2", " ", "down", " ", "enter") // there is nothing before the first
+	if d.field != 2 {
+		t.Fatalf("in field %d", d.field)
+	}
+	press("x", "left") // moves in the text
+	if d.field != 2 {
+		t.Errorf("left in a text goes to field %d", d.field)
+	}
+	press("right", "backspace", "left")
+	if marks := d.list.items; d.field != 1 || !marks[0].mark || !marks[1].mark {
+		t.Errorf("field %d has %+v", d.field, marks)
+	}
+	press("left")
+	if it, _ := d.list.picked(); d.field != 0 || it.value != "two" {
+		t.Errorf("field %d has %q selected", d.field, it.value)
+	}
+	press("down", "enter")
+	if a, done := press("esc"); !done || !a.Declined || a.Text("a") != "three" || string(a.Values["b"]) != `["red","blue"]` {
+		t.Errorf("%+v", a)
+	}
+	q.Asker = engine.Asker("mcp:x")
+	d = newDialog(q)
+	if a, done := press("1", "esc"); !done || !a.Declined || len(a.Values) > 0 {
+		t.Errorf("a server gets %+v", a)
+	}
+}
+
 // TestRareOptions: a change of files is asked about with three options; those that keep a rule for one file follow the
 // key m, above "no". What was selected stays so. A command is edited with e.
 func TestRareOptions(t *testing.T) {

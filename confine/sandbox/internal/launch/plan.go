@@ -77,7 +77,8 @@ const (
 	ReadOnly
 	// Pin mounts Path over itself as it is, so that it cannot be renamed.
 	Pin
-	// Dev mounts a small /dev, with writable file systems of its own in it.
+	// Dev mounts a small /dev, with writable file systems of its own in it. With File, it has an empty file at
+	// Program, for a Put.
 	Dev
 	// Hide covers a file or directory with one that cannot be opened.
 	Hide

@@ -114,7 +114,7 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 			}
 			p.attach(tree, target)
 		case Dev:
-			p.dev(target, tree)
+			p.dev(target, tree, s.File)
 		case Hide:
 			p.doing = "hiding " + s.Path
 			p.findStep(s, target, end, syscall.ENOTDIR, syscall.EACCES)
@@ -225,6 +225,13 @@ func (p *Program) touch(path string, mode int, fd number) {
 	p.do(syscall.SYS_OPENAT, atFdcwd, path, flags, mode).to(fd)
 }
 
+// ProgramDir is a directory that a command finds its PATH, and ProgramFile the only file in it: the program that
+// started the sandbox.
+const (
+	ProgramDir  = "/dev/.program"
+	ProgramFile = ProgramDir + "/knack"
+)
+
 // The files that Hide mounts over hidden paths; they are read-only, as /dev is.
 const (
 	hiddenFile = "/dev/.hidden-file"
@@ -246,7 +253,7 @@ var deviceMounts = [...][3]string{
 }
 
 // dev replaces /dev with one without disks and other users' terminals.
-func (p *Program) dev(target, tree number) {
+func (p *Program) dev(target, tree number, program bool) {
 	var trees [len(devices)]number
 	for i, d := range devices {
 		p.doing = "mounting " + d
@@ -281,6 +288,11 @@ func (p *Program) dev(target, tree number) {
 	p.touch(hiddenFile, 0, target)
 	p.close(target)
 	p.do(syscall.SYS_MKDIRAT, atFdcwd, hiddenDir, 0)
+	if program {
+		p.do(syscall.SYS_MKDIRAT, atFdcwd, ProgramDir, 0o755)
+		p.touch(ProgramFile, 0, target)
+		p.close(target)
+	}
 	// Not recursive: the mounts in it keep their own flags.
 	p.doing = "mounting /dev"
 	p.find("/dev").to(target)

@@ -82,6 +82,109 @@ const scenarios = {
 		assert.match(a.text(), /Hello Ann/);
 		await a.leave();
 	},
+
+	// knack acp: from the first message to the last, as an editor uses it.
+	async agent() {
+		const a = await start([process.env.KNACK, 'acp'], { permission: pick('allow_once') });
+		assert.equal(a.info.protocolVersion, 1);
+		assert.equal(a.info.agentInfo.name, 'knack');
+		const s = await a.begin();
+		assert.equal(s.modes.currentModeId, 'default');
+		assert.ok(s.configOptions.some((o) => o.id === 'model' && o.options.length > 0));
+		await a.until(() => a.of('available_commands_update').length > 0);
+		const end = await a.say(s.sessionId, 'make a file');
+		assert.equal(end.stopReason, 'end_turn');
+		assert.ok(existsSync('made'));
+		assert.match(a.text(), /It is made/);
+		assert.deepEqual(a.asked[0].options.map((o) => o.kind).filter((k, i, all) => all.indexOf(k) === i).sort(),
+			['allow_always', 'allow_once', 'reject_always', 'reject_once']);
+		const call = a.of('tool_call')[0];
+		assert.equal(call.kind, 'execute');
+		assert.equal(a.asked[0].toolCall.toolCallId, call.toolCallId);
+		assert.equal(a.of('tool_call_update').at(-1).status, 'completed');
+
+		// Skills of a project after it was trusted.
+		assert.equal((await a.say(s.sessionId, '/trust')).stopReason, 'end_turn');
+		await a.until(() => a.of('available_commands_update').some((u) => u.availableCommands.some((c) => c.name === 'welcome')));
+		await a.say(s.sessionId, '/welcome Ann');
+		assert.match(a.text(), /Hello Ann/);
+
+		// A change as a diff, with the place of it, and the modes.
+		await a.request('session/set_mode', { sessionId: s.sessionId, modeId: 'acceptEdits' });
+		await a.until(() => a.of('current_mode_update').some((u) => u.currentModeId === 'acceptEdits'));
+		await a.say(s.sessionId, 'write a file');
+		const diff = a.of('tool_call_update').flatMap((u) => u.content ?? []).find((c) => c.type === 'diff');
+		assert.equal(diff.newText, 'one\n');
+		assert.match(diff.path, /^\/.*a\.txt$/);
+		await assert.rejects(a.request('session/set_mode', { sessionId: s.sessionId, modeId: 'bypassPermissions' }));
+		assert.ok(a.of('usage_update').length > 0);
+
+		// Closed, listed, loaded.
+		await a.request('session/close', { sessionId: s.sessionId });
+		await assert.rejects(a.say(s.sessionId, 'anybody?'));
+		const { sessions } = await a.request('session/list', { cwd: process.cwd() });
+		assert.deepEqual(sessions.map((x) => x.sessionId), [s.sessionId]);
+		a.updates.length = 0;
+		await a.request('session/load', { sessionId: s.sessionId, cwd: process.cwd(), mcpServers: [] });
+		assert.match(a.of('user_message_chunk').map((u) => u.content.text).join('|'), /make a file.*welcome Ann.*write a file/);
+		assert.equal(a.of('tool_call').length, 2);
+		assert.equal(await a.leave(), 0);
+	},
+
+	// Two sessions at once, a cancelled turn, a prompt during a turn, and a client of the next version.
+	async turns() {
+		let answer;
+		const asks = new Promise((resolve) => { answer = resolve; });
+		const held = async (c) => { await asks; return pick('allow_once')(c); };
+		const a = await start([process.env.KNACK, 'acp'], { permission: held });
+		const [one, two] = await Promise.all([a.begin(), a.begin()]);
+		assert.notEqual(one.sessionId, two.sessionId);
+		const first = a.say(one.sessionId, 'first: make a file');
+		await a.until(() => a.of('tool_call', one.sessionId).length === 1);
+		assert.equal((await a.say(two.sessionId, 'second: say something')).stopReason, 'end_turn');
+		assert.match(a.text(two.sessionId), /Said\./);
+		const joined = a.say(one.sessionId, 'and another thing');
+		await a.notify('session/cancel', { sessionId: one.sessionId });
+		assert.equal((await first).stopReason, 'cancelled');
+		assert.equal((await joined).stopReason, 'cancelled');
+		assert.ok(!existsSync('made'));
+		answer();
+		assert.equal((await a.say(one.sessionId, 'third: go on')).stopReason, 'end_turn');
+		assert.match(a.text(one.sessionId), /Gone on\./);
+		const again = await a.request('initialize', { protocolVersion: 2, clientCapabilities: {}, clientInfo: { name: 'x', version: '1' } });
+		assert.equal(again.protocolVersion, 1);
+		assert.equal(await a.leave(), 0);
+	},
+
+	// A form of the model for a client that has forms, as options for one that has none, and a server of the client.
+	async questions() {
+		const forms = { elicitation: { form: {} } };
+		const a = await start([process.env.KNACK, 'acp'], { 'elicitation/create': ({ params }) => {
+			assert.match(JSON.stringify(params), /Which colour/);
+			return { action: 'accept', content: { answer: 'Blue' } };
+		} }, forms);
+		const s = await a.begin();
+		await a.say(s.sessionId, 'ask me');
+		assert.match(a.text(), /Blue it is/);
+		assert.equal(await a.leave(), 0);
+		const b = await start([process.env.KNACK, 'acp'], { permission: ({ params }) => {
+			assert.match(params.toolCall.title, /Which colour/);
+			return { outcome: { outcome: 'selected', optionId: 'Blue' } };
+		} });
+		const t = await b.begin();
+		await b.say(t.sessionId, 'ask me');
+		assert.match(b.text(), /Blue it is/);
+		assert.equal(await b.leave(), 0);
+	},
+
+	// A client that is killed while a command runs: the command ends, too.
+	async killed() {
+		const a = await start([process.env.KNACK, 'acp', '--allow', 'Bash']);
+		const s = await a.begin();
+		a.say(s.sessionId, 'run for long').catch(() => {});
+		await a.until(() => a.of('tool_call_update').some((u) => u.status === 'in_progress'));
+		process.exit(0);
+	},
 };
 
 await scenarios[process.argv[2]]();
