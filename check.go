@@ -213,7 +213,7 @@ func (c *checker) keys() {
 				continue
 			}
 			for name, v := range values {
-				if v[0] != '"' && name != "knack-procedure" { // Knack's own, see `knack help models`
+				if v[0] != '"' && name != "knack" && name != "knack-procedure" { // Knack's own, see `knack help models`
 					c.info(CodeFieldType, 0, "quote the values: version: '1.0'",
 						"metadata: the open specification allows only strings as values")
 					break

@@ -93,6 +93,22 @@ type Field struct {
 	Value json.RawMessage
 }
 
+// Own returns the value of metadata.knack.KEY, where keys stand that only Knack reads; nil: there is none.
+func (s *Skill) Own(key string) json.RawMessage {
+	for _, f := range s.list() {
+		if f.key != "metadata" || f.value == "" {
+			continue
+		}
+		var m struct {
+			Knack map[string]json.RawMessage `json:"knack"`
+		}
+		if json.Unmarshal([]byte(f.value), &m) == nil {
+			return m.Knack[key]
+		}
+	}
+	return nil
+}
+
 // Fields returns all keys of the frontmatter in the order of the file.
 func (s *Skill) Fields() []Field {
 	list := s.list()

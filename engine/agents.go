@@ -50,6 +50,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, at Place) func(context.Context,
 		o := s.coding
 		o.State = s.memory.Copy()
 		a := *t.agent
+		a.GoOn = nil // its parent's turn is judged
 		_, documents := s.systemText()
 		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: documents, Date: time.Now(),
 			Dir: at.Workspace.Dir()}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
@@ -160,6 +163,38 @@ func (e Env) MovedSessions() map[string]string {
 		}
 	}
 	return moved
+}
+
+// A SessionFile is where a session is, of any directory.
+type SessionFile struct {
+	Store   session.Store // without a Project
+	ID      string
+	Changed time.Time
+	Size    int64 // bytes
+}
+
+// SessionFiles returns where the sessions of all directories are, the last changed first. It reads none of them.
+func (e Env) SessionFiles() []SessionFile {
+	found := []SessionFile{}
+	if e.StateDir() == "" {
+		return found
+	}
+	all := filepath.Join(e.StateDir(), "sessions")
+	projects, _ := os.ReadDir(all) // none: there are no sessions
+	for _, p := range projects {
+		store := session.Store{Dir: filepath.Join(all, p.Name())}
+		files, _ := os.ReadDir(store.Dir)
+		for _, f := range files {
+			id, ok := strings.CutSuffix(f.Name(), ".jsonl")
+			if info, err := f.Info(); ok && err == nil && info.Mode().IsRegular() && info.Size() > 0 {
+				found = append(found, SessionFile{store, id, info.ModTime(), info.Size()})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b SessionFile) int {
+		return cmp.Or(b.Changed.Compare(a.Changed), strings.Compare(b.ID, a.ID))
+	})
+	return found
 }
 
 // sessionFile returns the file of a session of any directory, and that directory; "": there is none.

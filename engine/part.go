@@ -110,6 +110,9 @@ type Live struct {
 	// Note returns what the model must know before a request, given the state of its log; nil: nothing new. Several parts
 	// tell it in one message.
 	Note func(Asking, session.State) *session.Note
+	// GoOn is called when a turn of the session would end with the model's answer. A note with a text for the model makes the
+	// turn go on; one without is only recorded; nil: it may end. Of several parts, the first that returns a note counts.
+	GoOn func(context.Context) (*session.Note, error)
 	// Messages changes the messages of each request, also of sub-agents, but not the log; the parts do it in the order in
 	// which they stand in Options.Parts. It may change the slice, and nothing in it.
 	Messages func([]llm.Message) []llm.Message
@@ -304,6 +307,9 @@ func (c *Conv) Changed() { c.session.changed() }
 // Before returns the Value of the part in the session that this one replaces, as after /new; nil: there is none.
 func (c *Conv) Before() any { return c.before }
 
+// Skill returns the skill of this name; nil: there is none.
+func (c *Conv) Skill(name string) *knack.Skill { return c.session.Catalog().Skill(name) }
+
 // Part returns what the part of this name offers in the session, its Live.Value; nil: there is no such part, or it is
 // off.
 func (s *Session) Part(name string) any {
@@ -473,6 +479,19 @@ func joinNotes(a, b *session.Note) *session.Note {
 	sum.People = cmp.Or(a.People, b.People)
 	sum.Mode, sum.Servers = cmp.Or(a.Mode, b.Mode), slices.Concat(a.Servers, b.Servers)
 	return &sum
+}
+
+// goOn asks the parts whether a turn may end.
+func (all liveParts) goOn(ctx context.Context) (*session.Note, error) {
+	for _, p := range all {
+		if p.GoOn == nil {
+			continue
+		}
+		if note, err := p.GoOn(ctx); note != nil || err != nil {
+			return note, err
+		}
+	}
+	return nil, nil
 }
 
 func (all liveParts) modeChanged(from, to permission.Mode) {

@@ -55,7 +55,7 @@ func (s *Session) Send(ctx context.Context, m QueuedMessage) (Queued, error) {
 		s.mu.Unlock()
 		return Queued{}, ErrIdle
 	}
-	s.woken = 0
+	s.woken.begin(false, false)
 	m = s.queue.add(m)
 	stop := s.interrupt
 	s.mu.Unlock()

@@ -56,7 +56,7 @@ func (s *Session) Run(ctx context.Context, in agent.Input) iter.Seq2[Event, erro
 			}
 			in = m.Input
 		}
-		s.stopWaking()
+		s.woken.stop()
 	}
 }
 
@@ -94,7 +94,8 @@ func (s *Session) beginTurn(ctx context.Context) (_ context.Context, end func(un
 
 // runOne processes one message. It reports whether the session can continue.
 func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
-	s.countWoken(in)
+	_, reports := s.jobs.happened(s.hooks)
+	s.woken.begin(in.Event, reports)
 	if awaitCalled(ctx, s.servers, in.Text) != nil {
 		yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 		return false

@@ -71,7 +71,7 @@ type Session struct {
 	closed        bool
 	reason        hook.EndReason
 	running       bool
-	woken         int                     // turns that hooks have begun, see maxWoken
+	woken         wakes
 	cancel        context.CancelCauseFunc // of the Run
 	interrupt     context.CancelCauseFunc // of the current turn
 	lastModel     llm.Model               // model of the last turn; nil: there was none
@@ -176,6 +176,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	if from == nil {
 		s.jobs = (&jobs{}).share()
 	} else {
+		from.jobs.StopMonitors()
 		s.jobs = from.jobs.share()
 	}
 	if s.gate, err = s.newGate(p); err != nil {

@@ -42,12 +42,18 @@ func (p *Project) ReadSettings(into any) error {
 // Where returns where the value of a setting comes from, highest precedence first; for a list, one place for each item.
 func (p *Project) Where(key string) []SettingPosition { return p.config.Where(key) }
 
+// SettingValue returns what somebody typed as the value of a setting: JSON, or else a text.
+func SettingValue(typed string) json.RawMessage {
+	data := json.RawMessage(typed)
+	if !json.Valid(data) {
+		data, _ = json.Marshal(typed)
+	}
+	return data
+}
+
 // Set writes a setting into the user's own file; [Engine.Reload] reads it. A value that is not JSON is a text.
 func (p *Project) Set(key, value string) (Setting, error) {
-	data := json.RawMessage(value)
-	if !json.Valid(data) { // quote a plain word
-		data, _ = json.Marshal(value)
-	}
+	data := SettingValue(value)
 	if err := config.Check(key, data); err != nil {
 		return Setting{}, &Error{Err: err, Hint: "knack help settings", Exit: ExitUsage}
 	}

@@ -26,7 +26,7 @@ func TestWakes(t *testing.T) {
 			}}}}})
 	reported := func() engine.Status {
 		for st := range s.Watch(t.Context()) {
-			if st.Rewake && !st.Running {
+			if st.News && !st.Running {
 				return st
 			}
 		}
@@ -46,7 +46,7 @@ func TestWakes(t *testing.T) {
 		if !reported().Wakes {
 			t.Fatalf("after %d turns", n)
 		}
-		turn(engine.Notification(engine.HookReports))
+		turn(engine.Woken())
 	}
 	if reported().Wakes {
 		t.Error("a ninth turn")

@@ -158,6 +158,16 @@ func trustReport(ctx context.Context, t *trust.Project, dir string, links bool) 
 // configuration git and other programs follow. A project that is open takes notice with [Engine.Trust].
 func (r TrustReport) Approve(items ...TrustItem) error { return r.approvals.Approve(items...) }
 
+// TrustFiles returns the files that say what the user has approved in the project that contains a directory; whoever
+// shows the project reads it again when they change.
+func TrustFiles(env Env, dir string) []string {
+	t, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
+	if err != nil {
+		return nil
+	}
+	return t.Files()
+}
+
 // FolderTrusted reports whether the user trusts the project that contains a directory.
 func FolderTrusted(env Env, dir string) (bool, error) {
 	t, err := openTrust(env, dir, false)

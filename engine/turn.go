@@ -102,6 +102,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		Tools:        t.tools(),
 		Rules:        s.matchingRules,
 		Notice:       t.notice,
+		GoOn:         s.parts.goOn,
 		Project:      s.parts.messages(),
 		LeftOut:      leftOut(s.engine.notices.addOnce),
 		DynamicTools: s.servers.tools, MoreTools: s.servers.incomplete, Aliases: t.host.Aliases,
@@ -175,11 +176,11 @@ func (t *Turn) tools() tool.Set {
 	return slices.Concat(s.active, t.host.Tools, t.host.Own, s.unlisted, s.servers.waitTool())
 }
 
-// notice returns what the model is told before a request by the parts, and by servers that were connected meanwhile about
-// their tools.
+// notice returns what the model is told before a request by the parts, by servers that were connected meanwhile about
+// their tools, and about what happened in the background.
 func (t *Turn) notice(state session.State) *session.Note {
 	s := t.session
-	return joinNotes(s.parts.note(Asking{Mode: s.Mode()}, state), s.servers.instructions(state))
+	return joinNotes(joinNotes(s.parts.note(Asking{Mode: s.Mode()}, state), s.servers.instructions(state)), s.jobs.news())
 }
 
 // AwaitServers waits for what the first request of a session waits for: servers whose tools are not known yet, if the

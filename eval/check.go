@@ -184,10 +184,12 @@ func (k *checker) exists(pattern string) (bool, string, error) {
 }
 
 func (k *checker) snapshot(dir string) (bool, string, error) {
-	if err := inside(dir); err != nil {
-		return false, "", err
+	set, err := regular.Root(k.set.Dir)
+	if err != nil {
+		return false, "", fmt.Errorf("the snapshot: %w", err)
 	}
-	want, err := regular.Root(filepath.Join(k.set.Dir, filepath.FromSlash(dir)))
+	defer set.Close()
+	want, err := below(set, dir)
 	if err != nil {
 		return false, "", fmt.Errorf("the snapshot: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -384,11 +385,13 @@ func Transcript(steps []Step) string {
 }
 
 const (
-	maxCopied = 64 << 20 // bytes of one file of a case
-	maxFiles  = 5000     // of a case
+	maxCopied = 64 << 20  // bytes of one file of a case
+	maxCase   = 256 << 20 // bytes of all files of a case
+	maxFiles  = 5000      // of a case
 )
 
-// copyInto copies the files of a case to the directory of a trial. It follows no link that leads out of the set.
+// copyInto copies the files of a case to the directory of a trial. It follows no link that leads out of the set, and
+// makes no repository of git, whose settings run programs outside of the sandbox.
 func copyInto(dir, from string, c *Case) error {
 	if len(c.Files) == 0 && c.Fixture == "" {
 		return nil
@@ -396,58 +399,84 @@ func copyInto(dir, from string, c *Case) error {
 	if from == "" {
 		return errors.New("the set has no directory that the files of its cases could be in")
 	}
-	if c.Fixture != "" {
-		if err := inside(c.Fixture); err != nil {
-			return err
-		}
-		if err := copyTree(dir, filepath.Join(from, filepath.FromSlash(c.Fixture))); err != nil {
-			return fmt.Errorf("the fixture %s: %w", c.Fixture, err)
-		}
-	}
 	root, err := regular.Root(from)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
+	into := copier{dir: dir}
+	if c.Fixture != "" {
+		if err := into.tree(root, c.Fixture); err != nil {
+			return fmt.Errorf("the fixture %s: %s", c.Fixture, plainError(err))
+		}
+	}
 	for _, name := range c.Files {
 		if err := inside(name); err != nil {
 			return err
 		}
-		data, err := regular.ReadIn(root, filepath.FromSlash(name), maxCopied)
-		if err != nil {
+		if err := into.file(root, name, path.Base(filepath.ToSlash(name)), 0o666); err != nil {
 			return fmt.Errorf("the file %s of the case: %s", name, plainError(err))
-		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(filepath.FromSlash(name))), data, 0o666); err != nil {
-			return err
 		}
 	}
 	return nil
 }
 
-// copyTree copies the regular files of a directory.
-func copyTree(to, from string) error {
-	source, err := regular.Root(from)
+// A copier copies files to a directory, which gets no links, within the limits of a case.
+type copier struct {
+	dir   string
+	files int
+	bytes int64
+}
+
+// tree copies the regular files of a directory.
+func (c *copier) tree(root *os.Root, dir string) error {
+	source, err := below(root, dir)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
-	n := 0
 	return walkFiles(source, func(name string, executable bool) error {
-		if n++; n > maxFiles {
-			return fmt.Errorf("it has more than %d files", maxFiles)
-		}
-		data, err := regular.ReadIn(source, filepath.FromSlash(name), maxCopied)
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
-			return err
-		}
 		mode := os.FileMode(0o666)
 		if executable {
 			mode = 0o777
 		}
-		return os.WriteFile(target, data, mode)
+		return c.file(source, name, name, mode)
 	})
+}
+
+func (c *copier) file(root *os.Root, from, to string, mode os.FileMode) error {
+	for part := range strings.SplitSeq(to, "/") {
+		if strings.EqualFold(part, ".git") {
+			return errRepository
+		}
+	}
+	if objects, err := root.Stat(filepath.FromSlash(path.Join(path.Dir(from), "objects"))); err == nil && objects.IsDir() &&
+		strings.EqualFold(path.Base(to), "HEAD") {
+		return errRepository
+	}
+	if c.files++; c.files > maxFiles {
+		return fmt.Errorf("there are more than %d files", maxFiles)
+	}
+	data, err := regular.ReadIn(root, filepath.FromSlash(from), maxCopied)
+	if err != nil {
+		return err
+	}
+	if c.bytes += int64(len(data)); c.bytes > maxCase {
+		return fmt.Errorf("the files of a case are larger than %d MiB", maxCase>>20)
+	}
+	target := filepath.Join(c.dir, filepath.FromSlash(to))
+	if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
+		return err
+	}
+	return os.WriteFile(target, data, mode)
+}
+
+var errRepository = errors.New("it has a repository of git, whose settings run programs: let the case make one")
+
+// below opens a directory of the set, unless a link leads out of the set there.
+func below(root *os.Root, dir string) (*os.Root, error) {
+	if err := inside(dir); err != nil {
+		return nil, err
+	}
+	return root.OpenRoot(filepath.FromSlash(dir))
 }

@@ -165,7 +165,7 @@ func (r Rule) AllowProblem() (Problem, bool) {
 // otherAgentsTools lists tools of other agents that Knack does not have.
 var otherAgentsTools = []string{
 	"ExitPlanMode", "EnterPlanMode", "LSP", "NotebookRead",
-	"TaskGet", "TaskOutput", "TaskStop", "Workflow", "ScheduleWakeup", "Monitor", "SendMessage", "TeamCreate",
+	"TaskGet", "TaskOutput", "TaskStop", "Workflow", "ScheduleWakeup", "SendMessage", "TeamCreate",
 	"TeamDelete", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View",
 	"BatchTool", "Computer",
 }

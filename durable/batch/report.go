@@ -24,6 +24,20 @@ func Report(b Batch, t Totals, runs []Run) []byte {
 		"<title>%s</title><style>%s</style></head><body>\n", b.Name, markup.HTML(reportStyle))
 	p.F("<h1>%s</h1><p class=\"about\">batch %s in <code>%s</code>, begun %s</p>\n", b.Name, b.ID, b.Dir,
 		b.Created.Format("2 January 2006, 15:04 MST"))
+	p.pictures(b, t, runs)
+	p.table(runs)
+	p.F("</body></html>\n")
+	return p.Bytes()
+}
+
+// Pictures returns the part of the page of [Report] between its heading and its table, in HTML without styles.
+func Pictures(b Batch, t Totals, runs []Run) []byte {
+	p := &page{}
+	p.pictures(b, t, runs)
+	return p.Bytes()
+}
+
+func (p *page) pictures(b Batch, t Totals, runs []Run) {
 	p.summary(b, t, runs)
 	if len(runs) > 0 {
 		p.F("<h2>Outcome</h2>\n")
@@ -37,9 +51,6 @@ func Report(b Batch, t Totals, runs []Run) []byte {
 		p.histogram("Cost of a task", runs, func(r Run) float64 { return r.Spent.Cost }, Dollars)
 	}
 	p.uncertain(runs)
-	p.table(runs)
-	p.F("</body></html>\n")
-	return p.Bytes()
 }
 
 // Dollars returns an amount as people read it.

@@ -11,7 +11,10 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part/batch"
 	"github.com/knack-agent/knack/engine/part/browser"
+	"github.com/knack-agent/knack/engine/part/goal"
 	"github.com/knack-agent/knack/engine/part/memory"
+	"github.com/knack-agent/knack/engine/part/monitor"
+	"github.com/knack-agent/knack/engine/part/needs"
 	"github.com/knack-agent/knack/engine/part/own"
 	"github.com/knack-agent/knack/engine/part/plan"
 	"github.com/knack-agent/knack/engine/part/reads"
@@ -31,9 +34,12 @@ func All() []engine.Part {
 		web.Part(),
 		browser.Part(),
 		memory.Part(),
+		goal.Part(),
 		worktree.Part(),
 		schedule.Part(nil),
 		batch.Part(nil),
+		monitor.Part(),
+		needs.Part(),
 		own.Part(),
 	}
 }

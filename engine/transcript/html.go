@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html"
+	"io"
 	"strings"
 	"time"
 
@@ -71,6 +72,16 @@ func writeHTML(w *bufio.Writer, log *session.Log, o Options) error {
 	p.table(h.totals)
 	p.put("</footer>\n</body>\n</html>\n")
 	return nil
+}
+
+// WriteEntries writes entries that follow each other on a branch as a part of a page, in the elements and classes of
+// the page that [Write] makes. A call and its result belong together if both are among them.
+func WriteEntries(w io.Writer, entries []session.Entry, o Options) error {
+	p := htmlWriter{bufio.NewWriter(w), o}
+	for _, s := range steps(entries) {
+		p.step(s)
+	}
+	return p.Flush()
 }
 
 func (p htmlWriter) table(rows [][2]string) {

@@ -58,6 +58,9 @@ type Agent struct {
 	// Notice returns what the model must know before the next request, given the state of the session; nil: nothing
 	// new. It is called before each request. nil: there are no such notes.
 	Notice func(session.State) *session.Note
+	// GoOn is called when the run would end with the answer of the model. If it returns a note with a text
+	// for the model, the run goes on; a note without one is only recorded. nil: nothing makes it go on.
+	GoOn func(context.Context) (*session.Note, error)
 	// Aliases maps a name of one tool to the tool that runs in its place, which receives the input
 	// with the field names that other agents use. Permission is decided for the tool that runs.
 	Aliases map[string]string

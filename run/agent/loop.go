@@ -71,6 +71,7 @@ func newRun(a *Agent, log *session.Log) *run {
 		func(context.Context, *llm.Response) (bool, error) { return r.hooks.late() },
 		func(ctx context.Context, _ *llm.Response) (bool, error) { return r.agents.await(ctx) },
 		r.hooks.onStop,
+		r.onEnd,
 	}
 	return r
 }
@@ -193,6 +194,19 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			return "", err
 		}
 	}
+}
+
+// onEnd asks [Agent.GoOn] whether the turn may end.
+func (t *turn) onEnd(ctx context.Context, _ *llm.Response) (bool, error) {
+	if t.GoOn == nil {
+		return false, nil
+	}
+	note, err := t.GoOn(ctx)
+	if note == nil || err != nil {
+		return false, err
+	}
+	_, err = t.record(session.Entry{Type: session.TypeNote, Note: note})
+	return note.Model != "", err
 }
 
 // goesOn reports whether the run goes on after an answer without calls.

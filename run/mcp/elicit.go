@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	llmschema "github.com/knack-agent/knack/run/llm/schema"
 )
 
 // An Asker asks the user a server's question. An error means that the user cannot be asked or did
@@ -116,6 +118,11 @@ func empty(v any) bool {
 	return v == "" || ok && len(list) == 0
 }
 
+func endless(s *jsonschema.Schema) bool {
+	data, err := json.Marshal(s)
+	return err != nil || llmschema.Endless(data)
+}
+
 // unfit returns the fields whose values the schema does not allow, and why.
 func unfit(schema any, fields []Field, content map[string]any) (again []Field, why string) {
 	var s struct {
@@ -130,7 +137,7 @@ func unfit(schema any, fields []Field, content map[string]any) (again []Field, w
 		reason := ""
 		if !ok && f.Required {
 			reason = "a value is required"
-		} else if r, err := s.Properties[f.Name].Resolve(nil); ok && err == nil {
+		} else if r, err := s.Properties[f.Name].Resolve(nil); ok && err == nil && !endless(s.Properties[f.Name]) {
 			if err := r.Validate(v); err != nil {
 				reason = strings.TrimPrefix(err.Error(), "validating root: ")
 			}

@@ -44,6 +44,7 @@ const (
 	TypeMove       Type = "move"
 	TypeSeen       Type = "seen"
 	TypeRestore    Type = "restore"
+	TypeGoal       Type = "goal"
 )
 
 // An Entry is one recorded event. IDs count from 1 within a file. Parent is the ID of the previous
@@ -70,6 +71,7 @@ type Entry struct {
 	Move       *Move       `json:"move,omitempty"`
 	Seen       *Seen       `json:"seen,omitempty"`
 	Restore    *Restore    `json:"restore,omitempty"`
+	Goal       *Goal       `json:"goal,omitempty"`
 }
 
 // ParseEntry decodes a line of a session's file, also one that was written before members had their
@@ -143,6 +145,8 @@ func (e *Entry) isValid() bool {
 		return e.Seen != nil
 	case TypeRestore:
 		return e.Restore != nil
+	case TypeGoal:
+		return e.Goal != nil
 	}
 	return true
 }

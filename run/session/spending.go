@@ -40,11 +40,9 @@ func (e *Entry) spent() []Spend {
 	case e.Compaction != nil && (e.Compaction.Model != "" || e.Compaction.Usage != (llm.Usage{})):
 		return []Spend{{Model: e.Compaction.Model, Requests: 1, Usage: e.Compaction.Usage, Cost: e.Compaction.Cost}}
 	case e.Result != nil:
-		var all []Spend
-		for _, x := range e.Result.Spent {
-			all = append(all, Spend{Model: x.Model, Requests: 1, Usage: x.Usage, Cost: x.Cost})
-		}
-		return all
+		return beside(e.Result.Spent)
+	case e.Goal != nil:
+		return beside(e.Goal.Spent)
 	case e.Agent != nil && e.Agent.Reason != "":
 		a := e.Agent
 		all := []Spend{{Agent: a.Name, Requests: a.Requests, Cost: a.Cost}}
@@ -57,4 +55,12 @@ func (e *Entry) spent() []Spend {
 		return all
 	}
 	return nil
+}
+
+// beside returns what requests beside the conversation consumed.
+func beside(spent []llm.Spend) (all []Spend) {
+	for _, x := range spent {
+		all = append(all, Spend{Model: x.Model, Requests: 1, Usage: x.Usage, Cost: x.Cost})
+	}
+	return all
 }

@@ -200,6 +200,14 @@ func (s Store) List() ([]Summary, error) {
 	return all, errors.Join(errs...)
 }
 
+// Summary returns what a list shows of one session, whose complete ID is given. It reads at most 64 KiB.
+func (s Store) Summary(id string) (Summary, error) {
+	if err := checkID(id); err != nil {
+		return Summary{}, err
+	}
+	return summarize(s.path(id))
+}
+
 // Fork copies the branch of l up to its leaf into a new session, as Copy does.
 func (s Store) Fork(l *Log, id string) (*Log, error) {
 	h := l.Header()

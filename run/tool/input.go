@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/knack-agent/knack/run/llm/schema"
 )
 
 // maxEcho limits how much of an input an error repeats, in bytes.
@@ -26,10 +28,10 @@ type shape struct {
 }
 
 // shapeOf parses a schema. If it cannot be parsed or resolved (a server may use its own
-// dialect), inputs are not checked here, and the tool has to check them.
+// dialect), or is endless, inputs are not checked here, and the tool has to check them.
 func shapeOf(data json.RawMessage) shape {
 	var s jsonschema.Schema
-	if len(data) == 0 || json.Unmarshal(data, &s) != nil {
+	if len(data) == 0 || json.Unmarshal(data, &s) != nil || schema.Endless(data) {
 		return shape{}
 	}
 	r, err := s.Resolve(nil)

@@ -190,7 +190,6 @@ var replacements = map[string]string{
 	"BatchTool":            "make several calls in one answer: they run in parallel",
 	"TaskOutput":           "the result of an agent arrives in a message; bash_output shows that of a command",
 	"TaskStop":             "bash_kill ends a background command",
-	"Monitor":              "look at a background command with bash_output",
 	"ToolSearch":           "all tools are listed already; call them directly",
 	"SendMessage":          "start an agent with everything that it needs to know",
 	"ListMcpResourcesTool": "no MCP server with resources is connected",

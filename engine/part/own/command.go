@@ -111,15 +111,17 @@ func readReply(text string) (r reply, err error) {
 			}
 			ids = append(ids, o.ID)
 		}
-		if strings.TrimSpace(c.Title) == "" || len(ids) == 0 {
-			return r, errors.New("choose needs a title and options")
+		if strings.TrimSpace(c.Title) == "" || len(ids) == 0 || len(ids) > maxChoices {
+			return r, fmt.Errorf("choose needs a title and 1 to %d options", maxChoices)
 		}
 	}
 	return r, nil
 }
 
-// maxQuestions limits how often a command asks.
-const maxQuestions = 50
+const (
+	maxQuestions = 50  // is how often a command asks
+	maxChoices   = 100 // is how many options a question has
+)
 
 // typed runs a command that the user typed.
 func (p *Program) typed(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
@@ -146,7 +148,7 @@ func (p *Program) typed(ctx context.Context, s *engine.Session, args string) (en
 		if r.Choose == nil {
 			return shown, nil
 		}
-		answer, err := ask(ctx, s, r.Choose)
+		answer, err := p.ask(ctx, s, r.Choose)
 		switch {
 		case errors.Is(err, engine.ErrCannot):
 			return engine.Reply{}, fmt.Errorf("/%s asks %q, and there is nobody to ask", p.Name, plain.Line(r.Choose.Title))
@@ -161,9 +163,10 @@ func (p *Program) typed(ctx context.Context, s *engine.Session, args string) (en
 	return engine.Reply{}, fmt.Errorf("/%s has asked %d questions: it is not called again", p.Name, maxQuestions)
 }
 
-// ask returns the ID of the option that the user picks; "": none.
-func ask(ctx context.Context, s *engine.Session, c *choice) (string, error) {
-	q := engine.Question{Title: c.Title, Text: c.Text, Asker: engine.AskerCommand}
+// ask returns the ID of the option that the user picks; "": none. The question says who asks, so that it does not look
+// like one of Knack.
+func (p *Program) ask(ctx context.Context, s *engine.Session, c *choice) (string, error) {
+	q := engine.Question{Title: "/" + p.Name + " asks: " + c.Title, Text: c.Text, Asker: engine.AskerCommand}
 	for _, o := range c.Options {
 		q.Options = append(q.Options, engine.Option{ID: o.ID, Label: o.Label, Help: o.Help})
 	}

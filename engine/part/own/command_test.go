@@ -55,7 +55,7 @@ esac
 
 	picks := "b"
 	person := enginetest.PersonFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
-		if q.Title != "Which?" || q.Asker != engine.AskerCommand || len(q.Options) != 2 {
+		if q.Title != "/asks asks: Which?" || q.Asker != engine.AskerCommand || len(q.Options) != 2 {
 			t.Errorf("asked %+v", q)
 		}
 		return engine.Answer{Option: picks, Declined: picks == ""}, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/run/llm/schema"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -134,6 +135,9 @@ func commented(program []byte, m mark) (text string, line int) {
 	return "", 0
 }
 
+// maxDescription limits what a definition says about a program, in bytes: it is part of each request, or of a list.
+const maxDescription = 8 << 10
+
 // oneText is the schema of a tool whose program gives only a description.
 const oneText = `{"type":"object","properties":{"input":{"type":"string","description":"what the tool gets"}}}`
 
@@ -155,6 +159,9 @@ func parse(text string, m mark) (*definition, error) {
 	}
 	if d.Description = strings.TrimSpace(d.Description); d.Description == "" {
 		return nil, errors.New("there is no description")
+	}
+	if len(d.Description) > maxDescription || len(d.Hint) > maxDescription {
+		return nil, fmt.Errorf("its description is longer than %d bytes", maxDescription)
 	}
 	if d.Timeout < 0 || d.Timeout > 24*60*60 {
 		return nil, errors.New("timeout must be from 0 to 86400 seconds")
@@ -192,6 +199,9 @@ func (d *definition) checkTool() error {
 	}
 	if s.Type != "object" {
 		return errors.New("inputSchema: its type must be object")
+	}
+	if schema.Endless(d.InputSchema) {
+		return errors.New("inputSchema: it refers to itself without end")
 	}
 	if _, err := s.Resolve(nil); err != nil {
 		return fmt.Errorf("inputSchema: %w", err)

@@ -40,6 +40,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
 )
@@ -101,8 +102,11 @@ type Program struct {
 	sum        [sha256.Size]byte                    // of program
 }
 
-// maxProgram limits the size of a program, in bytes; what a project has is limited by what can be approved.
-const maxProgram = 64 << 20
+const (
+	maxProgram    = 64 << 20 // bytes of a program; what a project has is limited by what can be approved
+	maxDefinition = 1 << 20  // bytes of a NAME.json
+	maxPrograms   = 1000     // names in a directory
+)
 
 // found is what the user and a project bring.
 type found struct {
@@ -120,8 +124,9 @@ func find(b engine.Brought) *found {
 	}).(*found)
 }
 
-// Find returns the tools, the nearest directory of a project first and the user's last. A tool whose name is taken is left
-// out, and so is one that is not approved; the problems, which are also those of commands, say so.
+// Find returns the tools, the user's first, then those of the nearest directory of a project. A tool whose name is taken is
+// left out, because a rule of the user for the name was not meant for it, and so is one that is not approved; the problems,
+// which are also those of commands, say so.
 func Find(b engine.Brought) (programs []*Program, problems []knack.Problem) {
 	f := find(b)
 	return f.tools, f.problems
@@ -158,12 +163,12 @@ func (f *found) search(b engine.Brought, m mark, whose string, reserved func() [
 			programs = append(programs, p)
 		}
 	}
+	if b.User != "" {
+		add(filepath.Join(b.User, m.what()+"s"), nil)
+	}
 	row := layout.Rows(m.kind())[0]
 	for _, dir := range b.Dirs {
 		add(filepath.Join(dir, filepath.FromSlash(row.Path)), b.Check)
-	}
-	if b.User != "" {
-		add(filepath.Join(b.User, m.what()+"s"), nil)
 	}
 	return programs
 }
@@ -202,7 +207,11 @@ func findIn(dir string, m mark, check func(string, []byte) error) (programs []*P
 			files[name] = append(files[name], e.Name())
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	for i, name := range slices.Sorted(maps.Keys(files)) {
+		if i == maxPrograms {
+			bad(dir, fmt.Errorf("it has more than %d names; from %s on nothing is looked at", maxPrograms, name))
+			break
+		}
 		p, err := load(dir, name, files[name], m, check)
 		switch {
 		case err != nil:
@@ -217,20 +226,28 @@ func findIn(dir string, m mark, check func(string, []byte) error) (programs []*P
 // misplaced returns the programs in a subdirectory that have a mark: their authors expect that they are used.
 func misplaced(dir string, m mark) (paths []string) {
 	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
+	for _, e := range entries[:min(len(entries), maxPrograms)] {
 		if info, err := e.Info(); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		if f, err := regular.Open(path); err == nil {
-			begin, err := io.ReadAll(io.LimitReader(f, maxHead))
-			f.Close()
-			if _, ok := inHead(begin, m); ok && err == nil {
+		if begin, err := beginning(path); err == nil {
+			if _, ok := inHead(begin, m); ok {
 				paths = append(paths, path)
 			}
 		}
 	}
 	return paths
+}
+
+// beginning returns the bytes of a program that are looked at for a mark.
+func beginning(path string) ([]byte, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxHead))
 }
 
 // stem is the name of the tool or command that a file may be; "": a hidden file.
@@ -245,20 +262,23 @@ func load(dir, name string, files []string, m mark, check func(string, []byte) e
 	if check != nil {
 		p.folder, p.check = dir, check
 	}
-	var text string
-	var program []byte
+	text := ""
 	late := 0 // the line of a mark that is too far below
 	for _, file := range files {
 		path := filepath.Join(dir, file)
-		data, err := regular.Read(path, maxProgram)
-		if err != nil {
-			return nil, err
-		}
 		if file == name+".json" && m == toolMark {
+			data, err := regular.Read(path, maxDefinition)
+			if err != nil {
+				return nil, err
+			}
 			text, p.Path = string(data), path
 			continue
 		}
-		head, line := commented(data, m)
+		begin, err := beginning(path)
+		if err != nil {
+			return nil, err
+		}
+		head, line := commented(begin, m)
 		ok := 0 < line && line <= headLines
 		if line > headLines {
 			if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
@@ -268,7 +288,7 @@ func load(dir, name string, files []string, m mark, check func(string, []byte) e
 		if p.program != "" && !ok {
 			continue // a plain file beside the program
 		}
-		p.program, program = path, data
+		p.program = path
 		if ok && p.Path == "" {
 			text, p.Path = head, path
 		}
@@ -300,17 +320,24 @@ func load(dir, name string, files []string, m mark, check func(string, []byte) e
 				d.Command[i] = filepath.Join(dir, local)
 			}
 		}
-		p.program, program = "", nil // the command may be anything
-		if filepath.Dir(d.Command[0]) == dir {
+		p.program = "" // the command may be anything
+		if subpath.Contains(dir, d.Command[0]) {
 			p.program = d.Command[0]
-			if program, err = regular.Read(p.program, maxProgram); err != nil {
-				return nil, err
-			}
+		} else if check != nil && strings.ContainsAny(d.Command[0], `/\\`) {
+			return nil, fmt.Errorf("command: %q is neither a program of the PATH nor ./FILE beside the definition, so its "+
+				"bytes would not be approved", d.Command[0])
 		}
 	case p.program == "":
 		return nil, fmt.Errorf("it has no command, and there is no program %s beside it", name)
 	}
 	if p.program != "" {
+		program, err := regular.Read(p.program, maxProgram)
+		if err == nil && check != nil {
+			err = check(p.program, program) // these bytes, whatever was there a moment ago
+		}
+		if err != nil {
+			return nil, err
+		}
 		p.sum = sha256.Sum256(program)
 		if info, err := os.Stat(p.program); err != nil || runtime.GOOS != "windows" && info.Mode()&0o111 == 0 {
 			return nil, fmt.Errorf("%s is not executable: chmod +x %s", filepath.Base(p.program), p.program)

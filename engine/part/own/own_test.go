@@ -22,8 +22,9 @@ func TestParse(t *testing.T) {
 		`{"description": "x"}`: "",
 		`{"description": "x", "effect": "reads | network", "timeout": 3, "command": "true"}`: "",
 		`{"description": "x", "effect": ["runs"], "command": ["a", "b"]}`:                    "",
-		"":                     "there is no description",
-		`{"description": " "}`: "there is no description",
+		"":                                    "there is no description",
+		strings.Repeat("x", maxDescription+1): "longer than 8192 bytes",
+		`{"description": " "}`:                "there is no description",
 		`{"description": "x", "descripton": "y"}`:                                 `unknown field "descripton"`,
 		`{"description": "x"} {}`:                                                 "more than one JSON object",
 		`{"description": "x"`:                                                     "unexpected EOF",
@@ -34,6 +35,7 @@ func TestParse(t *testing.T) {
 		`{"description": "x", "subjects": {"file": "$.x"}}`:                       `"file" is none of path, read, write, url`,
 		`{"description": "x", "subjects": {"path": "x"}}`:                         `"x" does not begin with $`,
 		`{"description": "x", "inputSchema": {"type": "array"}}`:                  "its type must be object",
+		`{"description": "x", "inputSchema": {"type": "object", "$ref": "#"}}`:    "without end",
 		`{"description": "x", "inputSchema": []}`:                                 "inputSchema",
 		`{"description": "x", "inputSchema": {"type": "object", "$ref": "#/no"}}`: "inputSchema",
 	} {
@@ -120,6 +122,10 @@ func TestFind(t *testing.T) {
 	write(tools, "9x", "#!/bin/sh\n# knack-tool: No name.", 0o755)
 	write(tools, "mcp__a__b", "#!/bin/sh\n# knack-tool: No name.", 0o755)
 	write(tools, "Read", "#!/bin/sh\n# knack-tool: Taken.", 0o755)
+	// What runs is approved, so it lies in the directory; a definition is no flood.
+	write(tools, "above.json", `{"description": "x", "command": ["../../evil"]}`, 0o644)
+	write(tools, "script.json", `{"description": "x", "command": ["scripts/x", "y"]}`, 0o644)
+	write(tools, "huge.json", `{"description": "`+strings.Repeat("x", maxDefinition)+`", "command": "true"}`, 0o644)
 	write(user+"/tools", "both", "#!/bin/sh\n# knack-tool: The user's.", 0o755)
 	write(user+"/tools", "mine.py", "#!/usr/bin/env python3\n# knack-tool: Mine.", 0o755)
 	if err := os.Symlink("/dev/zero", filepath.Join(user, "tools", "device")); err != nil {
@@ -136,10 +142,10 @@ func TestFind(t *testing.T) {
 		wrong = append(wrong, filepath.Base(p.Path))
 	}
 	slices.Sort(wrong)
-	if got, want := strings.Join(names, ", "), "both The project's., go Runs go., mine Mine."; got != want {
+	if got, want := strings.Join(names, ", "), "both The user's., mine Mine., go Runs go."; got != want {
 		t.Errorf("%s; want %s", got, want)
 	}
-	if got, want := strings.Join(wrong, " "), "9x Read both device empty.json flat inner mcp__a__b"; got != want {
+	if got, want := strings.Join(wrong, " "), "9x Read above.json both device empty.json flat huge.json inner mcp__a__b script.json"; got != want {
 		t.Errorf("problems of %s; want %s", got, want)
 	}
 	for _, p := range programs {

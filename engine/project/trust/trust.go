@@ -89,6 +89,14 @@ type Project struct {
 	folder bool
 }
 
+// Files returns the files that the record is kept in, which need not exist; nil: it is not kept.
+func (p *Project) Files() []string {
+	if p == nil || p.store == "" {
+		return nil
+	}
+	return []string{filepath.Join(p.store, "trust.json"), filepath.Join(p.store, "rules.json")}
+}
+
 // Inherit gives the folder root the approvals of another one that has the same files, such as the repository of which
 // it is a worktree. They are bound to the same paths and contents: what differs is not approved. A folder that has a
 // record keeps it.

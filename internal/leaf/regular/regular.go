@@ -73,6 +73,9 @@ func ReadNamed(name string, max int64) ([]byte, error) {
 
 // Root opens a directory, as [os.OpenRoot] does, which waits for a writer if a pipe has taken its place.
 func Root(dir string) (*os.Root, error) {
+	if dir == "" {
+		return os.OpenRoot(dir) // which is an error
+	}
 	root, err := os.OpenRoot(dir + string(filepath.Separator)) // the end makes the system ask for a directory
 	var bad *fs.PathError
 	if errors.As(err, &bad) {
@@ -83,6 +86,9 @@ func Root(dir string) (*os.Root, error) {
 
 // Dir opens a directory for reading its entries. If something else has taken its place, that is an error at once.
 func Dir(name string) (*os.File, error) {
+	if name == "" {
+		return os.Open(name) // which is an error
+	}
 	f, err := os.Open(name + string(filepath.Separator)) // the end makes the system ask for a directory
 	var bad *fs.PathError
 	if errors.As(err, &bad) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +27,10 @@ type backgroundJobs struct {
 	session *engine.Session
 	wait    string // of --background; "": jobWait
 	until   time.Time
-	told    map[string]bool // the IDs of those of whose end the model knows
 }
 
-// more waits until a command has ended whose end the model does not know, and returns the message about it. It returns
+// more waits until a command has ended whose end the model does not know, or a Monitor wrote lines, and returns the
+// message about it. It returns
 // false if none runs, or if the time is over.
 func (b *backgroundJobs) more(ctx context.Context) (agent.Input, bool) {
 	if b.wait == backgroundStop {
@@ -44,16 +45,10 @@ func (b *backgroundJobs) more(ctx context.Context) (agent.Input, bool) {
 		defer cancel()
 	}
 	for st := range b.session.Watch(ctx) {
-		var lines []string
-		for _, j := range st.Jobs {
-			if !j.Running && !j.Seen && !j.Stopped && !b.told[j.ID] {
-				b.told[j.ID] = true
-				lines = append(lines, fmt.Sprintf("Background command %s (%s) %s: bash_output shows its output.", j.ID,
-					engine.Clip(j.Line, 200), j.State))
-			}
-		}
-		if len(lines) > 0 {
-			return engine.Notification(lines...), true
+		if slices.ContainsFunc(st.Jobs, func(j engine.Job) bool {
+			return j.Lines > 0 && st.Wakes || !j.Running && !j.Seen && !j.Stopped
+		}) {
+			return engine.Woken(), true
 		}
 		if len(b.running()) == 0 {
 			break

@@ -3,14 +3,12 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -310,17 +308,9 @@ func batchRetryCommand() *cobra.Command {
 	}
 }
 
-// question returns what a run waits for.
-func question(r batch.Run) (q work.Question) {
-	if json.Unmarshal(r.Question, &q) != nil {
-		q.Title = "a question of another version of the program"
-	}
-	return q
-}
-
 // questionTitle describes what a run waits for, in a line.
 func questionTitle(r batch.Run) string {
-	q := question(r)
+	q := work.QuestionOf(r)
 	if q.Tool == "" {
 		return q.Title
 	}
@@ -390,7 +380,7 @@ On a terminal, and without an answer, each question is asked.`,
 				}
 				return nil
 			}
-			a, err := answerTo(question(all[0]), answer)
+			a, err := work.QuestionOf(all[0]).AnswerTo(answer)
 			if err != nil {
 				return err
 			}
@@ -417,7 +407,7 @@ func sendAnswer(c *cobra.Command, q batch.Queue, r batch.Run, a batch.Answer) er
 }
 
 func writeQuestion(w io.Writer, r batch.Run) {
-	q := question(r)
+	q := work.QuestionOf(r)
 	fmt.Fprintf(w, "%s (run %s) asks: %s\n", plain.Line(r.Key), r.ID, plain.Line(q.Title))
 	if q.Tool != "" {
 		fmt.Fprintf(w, "  %s\n", plain.Line(part.KnownTools().Line(q.Tool, q.Input)))
@@ -428,68 +418,13 @@ func writeQuestion(w io.Writer, r batch.Run) {
 	if q.Text != "" {
 		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(plain.Text(q.Text), "\n", "\n  "))
 	}
-	for i, o := range choices(q) {
+	for i, o := range q.Choices() {
 		help := ""
 		if o.Help != "" {
 			help = " (" + plain.Line(o.Help) + ")"
 		}
 		fmt.Fprintf(w, "  %d  %s%s\n", i+1, plain.Line(o.Label), help)
 	}
-}
-
-// choices are the answers to choose from.
-func choices(q work.Question) []work.Option {
-	if len(q.Options) == 0 && len(q.Fields) == 1 {
-		return q.Fields[0].Options
-	}
-	return q.Options
-}
-
-// answerTo returns the answer that a text means.
-func answerTo(q work.Question, text string) (batch.Answer, error) {
-	options := choices(q)
-	i := slices.IndexFunc(options, func(o work.Option) bool {
-		return strings.EqualFold(o.ID, text) || strings.EqualFold(o.Label, text)
-	})
-	if n, err := strconv.Atoi(text); i < 0 && err == nil && n >= 1 && n <= len(options) {
-		i = n - 1
-	}
-	if i < 0 && len(q.Options) > 0 {
-		yes := strings.EqualFold(text, "yes") || strings.EqualFold(text, "y")
-		no := strings.EqualFold(text, "no") || strings.EqualFold(text, "n")
-		i = slices.IndexFunc(options, func(o work.Option) bool { return yes && o.Allow || no && !o.Allow })
-	}
-	var a work.Answer
-	switch {
-	case len(q.Options) > 0 && i < 0:
-		var names []string
-		for _, o := range options {
-			names = append(names, o.ID)
-		}
-		return batch.Answer{}, engine.Usagef("knack batch answer RUN "+names[0], "%q is none of %s", text,
-			strings.Join(names, ", "))
-	case len(q.Options) > 0:
-		a.Option = options[i].ID
-		if !options[i].Allow && q.Asker != string(engine.AskerPlan) {
-			return batch.Answer{No: true}, nil
-		}
-	case len(q.Fields) == 0:
-		return batch.Answer{}, errors.New("this question cannot be answered here")
-	default:
-		if i >= 0 {
-			text = options[i].ID
-		}
-		value, err := json.Marshal(text)
-		if err != nil {
-			return batch.Answer{}, err
-		}
-		a.Values = map[string]json.RawMessage{}
-		for _, f := range q.Fields {
-			a.Values[f.Name] = value
-		}
-	}
-	data, err := json.Marshal(a)
-	return batch.Answer{Value: data}, err
 }
 
 // answerWaiting asks the questions of runs that wait on the terminal, and returns how many were answered. An empty
@@ -514,7 +449,7 @@ func answerWaiting(c *cobra.Command, q batch.Queue, f batch.Filter) (n int, err 
 			if text = strings.TrimSpace(text); text == "" {
 				break
 			}
-			a, err := answerTo(question(r), text)
+			a, err := work.QuestionOf(r).AnswerTo(text)
 			if err != nil {
 				fmt.Fprintln(c.ErrOrStderr(), "knack:", plain.Line(err.Error()))
 				continue

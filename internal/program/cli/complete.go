@@ -8,6 +8,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm/models"
 	"github.com/knack-agent/knack/run/tool/coding"
@@ -78,7 +79,7 @@ func completeTool(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return toolsOutside(nil, nil, coding.Options{Jobs: new(coding.Jobs)}).Names(), cobra.ShellCompDirectiveNoFileComp
+	return part.ToolsOutside(nil, nil, coding.Options{Jobs: new(coding.Jobs)}).Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeSession completes the sessions of the working directory, the latest first.

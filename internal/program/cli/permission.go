@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,11 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/confine/permission"
-	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/run/agent"
-	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 func permissionCommand() *cobra.Command {
@@ -87,7 +84,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 			if err != nil {
 				return err
 			}
-			subjects, err := callSubjects(c.Context(), ws, e.Project(), args[0], json.RawMessage(args[1]))
+			subjects, err := part.Subjects(c.Context(), ws, e.Project(), args[0], json.RawMessage(args[1]))
 			if err != nil {
 				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
 			}
@@ -114,24 +111,6 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 	f.StringArrayVar(&ask, "ask", nil, "add an ask `RULE`; may be repeated")
 	f.StringVar(&mode, "mode", "default", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	return c
-}
-
-// callSubjects returns the subjects that the rules decide on for a call. For a tool that is
-// not ours, this is just the tool's name.
-func callSubjects(
-	ctx context.Context, ws workspace.Workspace, p *engine.Project, name string, input json.RawMessage,
-) ([]permission.Subject, error) {
-	tools := append(toolsOutside(ws, p, coding.Options{Jobs: new(coding.Jobs)}), agent.Tools()...)
-	t, ok := tools.Find(name)
-	if !ok {
-		return []permission.Subject{{Kind: permission.Kind(name), Tool: name}}, nil
-	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(input, &object); err != nil {
-		return nil, fmt.Errorf("%s input must be a JSON object: %w", t.Name, err)
-	}
-	call := t.Propose("", t.Decode(input))
-	return call.SubjectsFor(ctx, call.Input)
 }
 
 // errSilent ends the program with an exit code and no message, because everything was already

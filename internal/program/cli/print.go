@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/goal"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/control"
@@ -47,6 +48,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 			f.outputFormat)
 	}
 	var in agent.Input
+	args = f.goalAsPrompt(args)
 	switch f.inputFormat {
 	case "text":
 		var err error
@@ -113,7 +115,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 			text.known = f.known
 		}
 	}
-	jobs := &backgroundJobs{session: s, wait: f.background, told: map[string]bool{}}
+	jobs := &backgroundJobs{session: s, wait: f.background}
 	r := &control.Runner{Conversation: engine.Converse(s), Out: &steadyOutput{Output: out}, Schema: schema,
 		Show: shown.print, More: func(ctx context.Context) (agent.Input, bool) {
 			if text, ok := out.(*textOutput); ok {
@@ -151,6 +153,9 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	err = r.Turn(ctx, in)
 	if f.outputFormat == "text" { // the others have them in their result
 		fmt.Fprint(c.ErrOrStderr(), refusedLine(r.Report.Refused))
+	}
+	if g := goal.Of(s); err == nil && g != nil && r.Report.Requests > 0 {
+		err = g.Err(before)
 	}
 	jobs.close(c.ErrOrStderr())
 	if !f.noSession && f.outputFormat == "text" && undo.Of(s).ChangedSince(before+1) {

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
+	"github.com/knack-agent/knack/engine/part/goal"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/run/agent"
@@ -70,6 +71,7 @@ type runFlags struct {
 	noSession bool
 	// background is wait, stop or "", see backgroundJobs.
 	background  string
+	goal        string
 	exitRefused bool // end with ExitRefused if a call was refused
 	sessionID   string
 	name        string // title of the session
@@ -157,6 +159,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop after spending this many US dollars in the session")
 	fs.StringVar(&f.background, "background", "", "with -p: wait for background commands after the answer, or stop them "+
 		"at once; without it, they are stopped after a minute")
+	fs.StringVar(&f.goal, "goal", "", "go on until this `TEXT` is judged to be met, or, with !COMMAND, until that ends with "+
+		"exit code 0; with -p, exit code 1 says that it is not")
 	fs.BoolVar(&f.exitRefused, "exit-refused", false, "with -p: end with exit code 3 if a call was refused")
 	fs.BoolVar(&f.noSession, "no-session", false, "do not write the session to disk")
 	fs.StringVar(&f.sessionID, "session-id", "", "the ID of the new session")
@@ -292,6 +296,11 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 			return nil, errors.Join(err, s.Close())
 		}
 	}
+	if f.goal != "" {
+		if err := goal.Of(s).Set(s, f.goal); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	if !f.ofWorker {
 		markSession(s)
 	}
@@ -303,6 +312,16 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 		steadyGC()
 	}
 	return s, nil
+}
+
+// goalAsPrompt makes a prompt of --goal if there is no other.
+func (f *runFlags) goalAsPrompt(args []string) []string {
+	if f.goal == "" || len(args) > 0 || f.inputFormat != "text" {
+		return args
+	}
+	text := "/command:goal " + f.goal // a skill may be called goal
+	f.goal = ""
+	return []string{text}
 }
 
 // notices prints the problems that an engine finds while it runs, each only once.

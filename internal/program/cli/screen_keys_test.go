@@ -364,20 +364,21 @@ func TestScreenNotForOneShot(t *testing.T) {
 	}
 }
 
-// TestScreenJobs: a command in the background is shown until it ends.
+// TestScreenJobs: a command in the background is shown until it ends, and its end begins a turn while the user does nothing.
 func TestScreenJobs(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{
 			"command": "until test -e stop; do sleep 0.05; done", "run_in_background": true}}}},
-		llmtest.Answer{Text: "It runs."}))
+		llmtest.Answer{Text: "It runs."},
+		llmtest.Answer{When: `(?s)ended or reports.*Background command 1 \(until test.*exited with code 0`, Text: "It ended."}))
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
 	k.shows(w, h, `(?m)^❯$`)
 	k.types("go\r")
 	k.shows(w, h, `It runs\.\n\n  in the background: until test -e stop`)
 	d.file(t, "stop", "")
-	k.shows(w, h, `It runs\.\n\n❯`)
+	k.shows(w, h, `(?s)It runs\..*· Background command 1 \(until test.*It ended\.\n\n❯`)
 	k.quits()
 }
 
@@ -662,9 +663,9 @@ func asyncHook(t *testing.T, line string) string {
 func TestScreenRewake(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t, llmtest.Answer{When: "^one$", Text: "First."},
-		llmtest.Answer{When: "(?s)ran in the background.*tests fail 1$", Text: "Saw the first."},
+		llmtest.Answer{When: "(?s)ended or reports.*tests fail 1$", Text: "Saw the first."},
 		llmtest.Answer{When: "(?s)two.*tests fail 2$", Text: "Saw the second."},
-		llmtest.Answer{When: "(?s)ran in the background.*tests fail 3$", Text: "Saw the third."},
+		llmtest.Answer{When: "(?s)ended or reports.*tests fail 3$", Text: "Saw the third."},
 	))
 	d.file(t, "count", "0")
 	const w, h = 100, 40
@@ -678,13 +679,13 @@ func TestScreenRewake(t *testing.T) {
 	k.types("two")
 	k.shows(w, h, `(?m)^❯ two$`)
 	d.file(t, "go2", "")
-	k.shows(w, h, `(?s)Saw the first\..*· a hook reports something: the model reads it with your next message\n\n❯ two`)
+	k.shows(w, h, `(?s)Saw the first\..*· something happened in the background: the model reads it with your next message\n\n❯ two`)
 	k.types("\r")
 	k.shows(w, h, `(?s)› two\n\n· Stop hook: tests fail 2\n\nSaw the second\.`)
 	k.types("three")
 	k.shows(w, h, `(?m)^❯ three$`)
 	d.file(t, "go3", "")
-	k.shows(w, h, `(?s)Saw the second\..*· a hook reports something`)
+	k.shows(w, h, `(?s)Saw the second\..*· something happened in the background`)
 	k.types("\x15") // the prompt is empty again
 	k.shows(w, h, `(?s)· Stop hook: tests fail 3\n\nSaw the third\.`)
 	k.quits()
@@ -702,7 +703,7 @@ func TestScreenRewakeLimit(t *testing.T) {
 	k := d.onScreen(t, w, h, "--settings", asyncHook(t, "echo no >&2; exit 2"))
 	k.shows(w, h, `(?m)^❯$`)
 	k.types("go\r")
-	k.shows(w, h, `(?s)(Again\..*· Stop hook: no.*){8}Again\..*· a hook reports something`)
+	k.shows(w, h, `(?s)(Again\..*· Stop hook: no.*){8}Again\..*· something happened in the background`)
 	k.quits()
 }
 

@@ -186,9 +186,7 @@ A VALUE that is not JSON is a text.`,
 			}
 			var value json.RawMessage
 			if !unset {
-				if value = json.RawMessage(args[1]); !json.Valid(value) {
-					value, _ = json.Marshal(args[1])
-				}
+				value = engine.SettingValue(args[1])
 			}
 			before, after, err := files[i].Draft(args[0], value, add)
 			if err != nil {

@@ -31,6 +31,8 @@ func skillCommand() *cobra.Command {
 		skillCheckCommand(),
 		skillPackCommand(),
 		skillAddCommand(),
+		skillSetupCommand(),
+		skillStatsCommand(),
 		skillRemoveCommand(),
 		skillUpdateCommand(),
 		skillPublishCommand(),

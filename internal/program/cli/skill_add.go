@@ -39,6 +39,7 @@ names it: knack sync restores it in every copy of the project.`,
 		name, err := x.Skill(x.c.Context(), args[0], strings.Join(args[1:], ""), skillScope(*project))
 		if err == nil && name != "" {
 			fmt.Fprintf(x.c.OutOrStdout(), "the skill %s is installed\n", name)
+			x.sayNeeds(name)
 		}
 		return err
 	})

@@ -34,7 +34,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return engine.Usagef("knack -p 'your prompt'", "standard input is not a terminal")
 	}
 	ctx, stderr := c.Context(), c.ErrOrStderr()
-	first := strings.Join(args, " ")
+	first := strings.Join(f.goalAsPrompt(args), " ")
 	if f.pick && first != "" {
 		return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session if a prompt is given")
 	} else if f.pick {
@@ -255,7 +255,7 @@ type lineMode struct {
 	notices notices
 }
 
-// woken waits until a hook may begin a turn.
+// woken waits until something in the background may begin a turn.
 func (t *lineMode) woken(ctx context.Context) bool {
 	for st := range t.Session().Watch(ctx) {
 		if st.Wakes {
@@ -265,9 +265,9 @@ func (t *lineMode) woken(ctx context.Context) bool {
 	return false
 }
 
-// turn runs what the user typed, or with "" the turn that a hook begins.
+// turn runs what the user typed, or with "" the turn that something in the background begins.
 func (t *lineMode) turn(ctx context.Context, text string) error {
-	s, in := t.Session(), engine.Notification(engine.HookReports)
+	s, in := t.Session(), engine.Woken()
 	if text != "" {
 		var err error
 		if in, err = s.Attach(ctx, agent.Typed(s.Engine().Shorthand(text))); err != nil {

@@ -44,7 +44,7 @@ func toolListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tools, problems := tool.Select(toolsOutside(ws, p, coding.Options{Jobs: new(coding.Jobs)}), coding.All,
+			tools, problems := tool.Select(part.ToolsOutside(ws, p, coding.Options{Jobs: new(coding.Jobs)}), coding.All,
 				coding.Choice(choice, coding.All))
 			for _, p := range problems {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s. %s\n", p.Severity, p, p.Hint)
@@ -112,7 +112,7 @@ code is 1 if the result is an error.`,
 			if err != nil {
 				return err
 			}
-			tools := toolsOutside(ws, e.Project(), coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs})
+			tools := part.ToolsOutside(ws, e.Project(), coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs})
 			res := tool.Call(ctx, tools, llm.ToolCall{ID: "1", Name: args[0], Input: json.RawMessage(args[1])}, g, nil)
 			// Notices say, for example, what the sandbox does not enforce here.
 			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, e.Notices())); err != nil {

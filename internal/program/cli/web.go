@@ -19,18 +19,21 @@ import (
 
 func webCommand() *cobra.Command {
 	var f projectFlags
-	port, open := 0, false
+	port, open, changes := 0, false, false
+	var evals []string
 	c := &cobra.Command{
 		Use:   "web",
-		Short: "Show skills and why, in a browser",
+		Short: "Show skills, rules, trust, sessions and batches in a browser",
 		Long: `Show in a browser what this directory and you have: skills, and why each is used or
-not. It answers on this machine only, until Ctrl-C.
+not, what a model sees of them, rules and settings, what the project brings, sessions and
+batches. It answers on this machine only, until Ctrl-C.
 
 The address that it prints gives access to the browser that opens it first, within a
-minute; Enter prints another. Nothing can be changed there, no page loads anything from
-elsewhere, and text of strangers stays text.`,
+minute; Enter prints another. Without --allow-changes nothing can be changed there. No page
+loads anything from elsewhere, and text of strangers stays text.`,
 		Example: `  knack web --open
-  knack web --port 7331`,
+  knack web --port 7331
+  knack web --evals old.json --evals new.json`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if port < 0 || port > 65535 {
@@ -43,6 +46,12 @@ elsewhere, and text of strangers stays text.`,
 				return err
 			}
 			defer s.Close()
+			if len(evals) > 0 {
+				s.ShowEvals(evals...)
+			}
+			if changes {
+				s.AllowChanges()
+			}
 			l, err := s.Listen(strconv.Itoa(port))
 			if err != nil {
 				return err
@@ -66,6 +75,9 @@ elsewhere, and text of strangers stays text.`,
 	f.registerView(c)
 	c.Flags().IntVar(&port, "port", 0, "the `port`; 0 chooses a free one")
 	c.Flags().BoolVar(&open, "open", false, "also open the address in your browser")
+	c.Flags().StringArrayVar(&evals, "evals", nil, "also show the results in `FILE`, which knack eval --json printed; "+
+		"several are shown beside each other")
+	c.Flags().BoolVar(&changes, "allow-changes", false, "also approve, answer, cancel, pin and save there")
 	return c
 }
 

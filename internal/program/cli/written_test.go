@@ -17,7 +17,7 @@ plugin marketplace remove|plugin marketplace update|plugin show|plugin update|pl
 schedule add|schedule history|schedule install|schedule list|schedule pause|schedule remove|
 schedule resume|schedule run|session fork|session import|session list|session restore|session show|
 settings check|settings diff|settings keys|settings show|skill accept|skill budget|skill check|skill diff|
-skill find|skill list|skill pin|skill show|skill update|skill verify|skill why|sync|tool check|
+skill find|skill list|skill pin|skill setup|skill show|skill stats|skill update|skill verify|skill why|sync|tool check|
 tool list|tool run|trust|version|web|worker run`
 
 // TestWritten fails for a command that is neither in that list nor tried over links in written-links.txtar.

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/llm"
+	llmschema "github.com/knack-agent/knack/run/llm/schema"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -69,6 +70,9 @@ func ParseSchema(data []byte) (*Schema, error) {
 	}
 	if err := checkTypes(&schema); err != nil {
 		return nil, err
+	}
+	if llmschema.Endless(data) {
+		return nil, errors.New("it refers to itself without end")
 	}
 	resolved, err := schema.Resolve(nil)
 	if err != nil {

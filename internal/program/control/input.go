@@ -25,6 +25,7 @@ const headOfLine = 64 << 10
 type inputLine struct {
 	number int
 	text   []byte
+	size   int // of the text, in bytes, when it is not kept
 	// together means that this line arrived together with the line before it. It is then a prompt of its
 	// own and does not enter a running turn.
 	together bool
@@ -129,6 +130,7 @@ type prompt struct {
 	id       string   // given by the host; may be ""
 	more     []string // the IDs of further messages that it contains
 	number   int      // number of its line
+	size     int      // of its line, in bytes
 	priority string
 	together bool
 	ends     bool // what has ended in the background begins the turn

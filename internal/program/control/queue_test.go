@@ -51,6 +51,23 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
+// TestInterruptBehindMany: a host that has sent more messages than are read on for others can interrupt the turn.
+func TestInterruptBehindMany(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(bash("sleep 1000"), llmtest.Reply("done")), nil,
+		values(map[string]any{"permissions.allow": []string{"Bash"}}))
+	h.ask("1", `{"subtype":"initialize"}`)
+	h.user("go")
+	h.expect(`"type":"assistant"`, "sleep 1000")
+	for i := range maxQueued + 100 {
+		h.say(`{"type":"user","shouldQuery":false,"message":{"role":"user","content":"note %d"}}`, i)
+	}
+	h.must(h.ask("2", `{"subtype":"interrupt"}`), `"subtype":"success"`)
+	if err := h.end(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestManyPromptsRun: more prompts than may wait are all answered, in order.
 func TestManyPromptsRun(t *testing.T) {
 	t.Parallel()

@@ -58,6 +58,9 @@ const (
 	maxQueued = 1000
 	// maxWaiting is when further lines are refused.
 	maxWaiting = 10_000
+	// maxBacklog is how many bytes of lines a host may let wait if they are more than maxQueued: fewer than maxWaiting
+	// are read on, because an interrupt may come after them.
+	maxBacklog = 64 << 20
 )
 
 // connectTimeout limits how long the first turn waits for the host's servers.
@@ -162,7 +165,7 @@ func (s *server) read(ctx context.Context) {
 			f, field, l.err = readFrame(l.text)
 		}
 		text := l.text
-		l.text = nil
+		l.text, l.size = nil, len(text)
 		if l.err != nil {
 			s.badLine(l.number, field, l.err)
 			if id, ok := unreadInitialize(text); ok {
@@ -259,7 +262,7 @@ func (s *server) take(ctx context.Context, l inputLine, f frame) {
 func (s *server) admit(ctx context.Context, in queuedFrame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.inbox)+len(s.prompts) >= maxQueued && len(s.pending) == 0 && ctx.Err() == nil {
+	for full(s) && len(s.pending) == 0 && ctx.Err() == nil {
 		changed := s.changed
 		s.mu.Unlock()
 		select {
@@ -277,6 +280,22 @@ func (s *server) admit(ctx context.Context, in queuedFrame) {
 	}
 	s.inbox = append(s.inbox, in)
 	s.notify()
+}
+
+// full reports whether reading must stop. The caller holds mu.
+func full(s *server) bool {
+	waiting := len(s.inbox) + len(s.prompts)
+	if waiting < maxQueued || waiting >= maxWaiting || !s.host {
+		return waiting >= maxQueued
+	}
+	size := 0
+	for _, in := range s.inbox {
+		size += in.line.size
+	}
+	for _, p := range s.prompts {
+		size += p.size
+	}
+	return size > maxBacklog
 }
 
 func subtypeOf(request json.RawMessage) subtype {
@@ -342,7 +361,7 @@ func (s *server) prompted(ctx context.Context, in queuedFrame) {
 	if refused != nil {
 		p = prompt{id: in.frame.UUID, silent: p.silent, bad: refused}
 	}
-	p.number, p.together = in.line.number, in.line.together
+	p.number, p.together, p.size = in.line.number, in.line.together, in.line.size
 	if host && conversation != nil {
 		text := escapeUnknown(conversation.Session(), p.Text)
 		if p.Typed == p.Text {
@@ -627,7 +646,7 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 func together(waiting []prompt) []prompt {
 	var all []prompt
 	for _, p := range waiting {
-		alone := p.bad != nil || p.silent || p.ends || strings.HasPrefix(p.Text, "/")
+		alone := p.bad != nil || p.silent || p.ends || p.priority == "now" || strings.HasPrefix(p.Text, "/")
 		if last := len(all) - 1; last >= 0 && !alone && !all[last].alone {
 			all[last].Parts = append(append(slices.Clone(all[last].Parts), llm.Text(p.Text)), p.Parts...)
 			all[last].Touched = append(slices.Clone(all[last].Touched), p.Touched...)

@@ -19,11 +19,11 @@ const jobWait = 5 * time.Second
 type tasks struct {
 	running   map[string]bool // IDs of commands that the host knows to run
 	shown     string          // the IDs in the last TasksChanged
-	announced map[string]bool // IDs of commands and agents whose end began a turn
+	announced map[string]bool // IDs of agents whose end began a turn
 }
 
-// watchTasks tells a host what runs in the background, and begins a turn when something ends, or a hook with
-// asyncRewake reports something, while none runs.
+// watchTasks tells a host what runs in the background, and begins a turn when something ends or reports, while none
+// runs.
 func (s *server) watchTasks(ctx context.Context) {
 	for ctx.Err() == nil {
 		session := s.current()
@@ -128,15 +128,8 @@ func (t *tasks) news(st engine.Status) (lines, ids []string) {
 			lines = append(lines, fmt.Sprintf("The agent %s (%s) has ended: its report is above.", a.Name, plain.Line(a.Task)))
 		}
 	}
-	for _, j := range st.Jobs {
-		if !j.Running && !j.Seen && !j.Stopped && !t.announced[j.ID] {
-			ids = append(ids, j.ID)
-			lines = append(lines, fmt.Sprintf("Background command %s (%s) %s: bash_output shows its output.", j.ID,
-				engine.Clip(j.Line, 200), j.State))
-		}
-	}
 	if st.Wakes {
-		lines = append(lines, engine.HookReports)
+		lines = append(lines, engine.WokenText)
 	}
 	return lines, ids
 }

@@ -681,3 +681,23 @@ func TestTypedServerSkill(t *testing.T) {
 		t.Errorf("the skill was not loaded: %s", data)
 	}
 }
+
+// TestBundled: the skills that are part of the program are offered only where they are asked for.
+func TestBundled(t *testing.T) {
+	t.Parallel()
+	_, e := project(t, sample, engine.Options{Trust: true})
+	for _, bundled := range []bool{false, true} {
+		s, err := New(t.Context(), e, bundled, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tools, err := connect(t, s).ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := tools.Tools[0].Description
+		if !strings.Contains(text, "- pdf: ") || strings.Contains(text, "- skill-creator: ") != bundled {
+			t.Errorf("bundled %t: %s", bundled, text)
+		}
+	}
+}

@@ -90,7 +90,7 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	}
 	a.commands, a.named = nil, nil // skills and agents may have changed
 	a.resourcesChanged()
-	a.late, a.wakes = st.Rewake, st.Wakes
+	a.late, a.wakes = st.News, st.Wakes
 	v := &a.view
 	v.status.model = cmp.Or(st.Model, v.status.model)
 	v.status.effort, v.status.mode, v.status.title, v.status.parts = st.Effort, st.Mode, st.Title, st.Parts

@@ -126,19 +126,19 @@ func (a *app) choose(q *engine.Question) {
 // longTurn is the minimum duration of a turn whose end shows the time.
 const longTurn = 5 * time.Second
 
-// wake begins a turn if a hook with asyncRewake has reported something that may begin one, and the user is doing
-// nothing. Otherwise the model reads the report with the user's next message.
+// wake begins a turn if something happened in the background that may begin one, and the user is doing nothing. Otherwise
+// the model reads it with the user's next message.
 func (a *app) wake() {
 	switch {
 	case !a.late || a.busy():
 	case !a.wakes || !a.prompt.Empty() || a.view.picker != nil || a.view.pager != nil || len(a.questions) > 0:
 		if !a.lateNoted {
 			a.lateNoted = true
-			a.conv.note(styled.Dim, "a hook reports something: the model reads it with your next message")
+			a.conv.note(styled.Dim, "something happened in the background: the model reads it with your next message")
 		}
 	default:
 		a.conv.typed = true
-		a.turn(engine.Notification(engine.HookReports))
+		a.turn(engine.Woken())
 	}
 }
 
@@ -146,7 +146,7 @@ func (a *app) wake() {
 func (a *app) done(err error) {
 	a.view.running, a.stop = false, nil
 	st := a.session.Status()
-	a.late, a.wakes, a.lateNoted = st.Rewake, st.Wakes, false
+	a.late, a.wakes, a.lateNoted = st.News, st.Wakes, false
 	a.conv.end(&agent.End{Reason: session.EndDone})
 	a.usage(a.session.Log().State())
 	a.tasks()

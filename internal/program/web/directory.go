@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // A directory is the project that the pages are about. It keeps what was read of it until that changes.
@@ -27,7 +28,7 @@ type directory struct {
 // name returns the directory's path, short.
 func (d *directory) name() string {
 	p := d.engine.Project()
-	return p.Short(p.Dir())
+	return subpath.Short(p.Dir(), p.Env().Home())
 }
 
 // stamp describes files such that it differs when one of them has changed.
@@ -41,10 +42,17 @@ func stamp(paths ...string) string {
 	return b.String()
 }
 
-// project returns the project as its settings are now.
+// read returns the project as its settings are now.
+func (d *directory) read(ctx context.Context) (*engine.Project, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.project(ctx)
+}
+
+// project is read for callers that hold mu.
 func (d *directory) project(ctx context.Context) (*engine.Project, error) {
 	p := d.engine.Project()
-	paths := []string{p.Env().StateFile("trust.json")}
+	paths := engine.TrustFiles(p.Env(), p.Dir())
 	for _, f := range p.SettingsFiles() {
 		paths = append(paths, f.Path)
 	}

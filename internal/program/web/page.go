@@ -3,7 +3,9 @@ package web
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/knack-agent/knack/internal/leaf/markup"
@@ -16,6 +18,8 @@ type page struct {
 	title   string
 	section string
 	dir     string // that the site is about
+	evals   bool   // there is a page about evaluations
+	token   string // of forms; "": the pages change nothing
 }
 
 // A section is a part of the site.
@@ -26,7 +30,8 @@ type section struct {
 
 func sections() []section {
 	return []section{
-		{"/skills", "Skills"},
+		{"/skills", "Skills"}, {"/listing", "Listing"}, {"/rules", "Rules"}, {"/settings", "Settings"}, {"/trust", "Trust"},
+		{"/sessions", "Sessions"}, {"/batches", "Batches"},
 	}
 }
 
@@ -50,7 +55,11 @@ func (p *page) writeTo(w io.Writer) error {
 <p class="brand"><a href="/">Knack</a> <span class="place" title="%s">%s</span></p>
 <nav aria-label="Pages"><ul>
 `, p.title, p.dir, p.dir)
-	for _, s := range sections() {
+	all := sections()
+	if p.evals {
+		all = append(all, section{"/evals", "Evals"})
+	}
+	for _, s := range all {
 		current := markup.HTML("")
 		if string(s.path) == p.section {
 			current = ` aria-current="page"`
@@ -92,19 +101,19 @@ func chip(kind markup.HTML, word string) markup.HTML {
 // perPage is how many rows of a list a page shows.
 const perPage = 50
 
-// A part is a part of a list: the rows from first to before end of all.
-type part struct{ number, pages, first, end, all int }
+// An excerpt is a part of a list: the rows from first to before end of all.
+type excerpt struct{ number, pages, first, end, all int }
 
-// partOf returns the part of a list that a query asks for by its number, which counts from 1.
-func partOf(query url.Values, all, size int) part {
+// excerptOf returns the part of a list that a query asks for by its number, which counts from 1.
+func excerptOf(query url.Values, all, size int) excerpt {
 	n, _ := strconv.Atoi(query.Get("page")) // no number: the first
 	pages := max(1, (all+size-1)/size)
 	n = min(max(n, 1), pages)
-	return part{n, pages, min((n-1)*size, all), min(n*size, all), all}
+	return excerpt{n, pages, min((n-1)*size, all), min(n*size, all), all}
 }
 
 // pager writes the way to the other parts of a list at an address.
-func (p *page) pager(at part, path markup.HTML, query url.Values) {
+func (p *page) pager(at excerpt, path markup.HTML, query url.Values) {
 	if at.pages == 1 {
 		return
 	}
@@ -167,3 +176,6 @@ func tokens(n int) string {
 	}
 	return plain.Number(n)
 }
+
+// sortedKeys returns names in order.
+func sortedKeys(names map[string]bool) []string { return slices.Sorted(maps.Keys(names)) }

@@ -79,7 +79,7 @@ func (s *Server) skills(r *http.Request, p *page) error {
 			with("/skills", query, "state", string(state)))
 	}
 	p.F("</ul></nav>\n<p class=\"count\" role=\"status\">%s</p>\n", plain.Count(len(found), "skill"))
-	at := partOf(query, len(found), perPage)
+	at := excerptOf(query, len(found), perPage)
 	used := engine.ReadUsage(skills.Project.Env())
 	p.F("<ol class=\"rows skills\" start=\"%d\">\n", at.first+1)
 	for _, x := range found[at.first:at.end] {
@@ -176,6 +176,10 @@ func (s *Server) skill(r *http.Request, p *page) error {
 		p.F("<p class=\"lead\">%s</p>\n", info.WhenToUse)
 	}
 	p.skillFacts(skills, f, info)
+	if p.token != "" && f.Skill != nil && f.Winner == nil && f.State == knack.Active {
+		p.form("/skill/pin", "name", f.Skill.Name)
+		p.F("<button class=\"quiet\">Pin it</button> <span class=\"soft\">Its description is never cut.</span></form>\n")
+	}
 	p.problems(skills.Project, info.Problems)
 	p.F("<h2 id=\"why\">Why</h2>\n")
 	for _, f := range why.Found {

@@ -28,6 +28,11 @@ type Server struct {
 	dir   *directory
 	guard *guard
 	port  string
+
+	changes bool     // the pages have forms
+	results []string // files with results of evaluations
+
+	conversations conversations
 }
 
 // Open opens a directory for the pages. The caller closes the Server.
@@ -88,6 +93,22 @@ func (s *Server) pages() http.Handler {
 	m.Handle("GET /{$}", http.RedirectHandler("/skills", http.StatusSeeOther))
 	m.Handle("GET /skills", s.shown("/skills", s.skills))
 	m.Handle("GET /skill", s.shown("/skills", s.skill))
+	m.Handle("GET /listing", s.shown("/listing", s.listing))
+	m.Handle("GET /rules", s.shown("/rules", s.rules))
+	m.Handle("GET /settings", s.shown("/settings", s.settings))
+	m.Handle("GET /trust", s.shown("/trust", s.trust))
+	m.Handle("GET /sessions", s.shown("/sessions", s.sessions))
+	m.Handle("GET /session", s.shown("/sessions", s.session))
+	m.HandleFunc("GET /session/events", s.events)
+	m.Handle("GET /batches", s.shown("/batches", s.batches))
+	m.Handle("GET /batch", s.shown("/batches", s.batch))
+	m.Handle("GET /run", s.shown("/batches", s.run))
+	if len(s.results) > 0 {
+		m.Handle("GET /evals", s.shown("/evals", s.evals))
+	}
+	if s.changes {
+		s.forms(m)
+	}
 	m.Handle("/", s.shown("", func(*http.Request, *page) error { return notFound("There is no such page.") }))
 	return m
 }
@@ -113,7 +134,10 @@ func (n notFound) Error() string { return string(n) }
 // the site that it belongs to.
 func (s *Server) shown(section string, write func(*http.Request, *page) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := &page{section: section, dir: s.dir.name()}
+		p := &page{section: section, dir: s.dir.name(), evals: len(s.results) > 0}
+		if s.changes {
+			p.token = s.guard.form
+		}
 		status := http.StatusOK
 		if err := write(r, p); err != nil {
 			status = http.StatusInternalServerError

@@ -180,7 +180,8 @@ func checkPage(t *testing.T, path, body string) {
 				t.Errorf("%s: two elements have the id %s", path, a.Val)
 			case a.Key == "id":
 				ids[a.Val] = true
-			case n.Data == "link" && a.Val == "data:,", n.Data == "a" && attr(n, "rel") == "noopener noreferrer":
+			case n.Data == "link" && a.Val == "data:,", n.Data == "a" && attr(n, "rel") == "noopener noreferrer",
+				n.Data == "img" && strings.HasPrefix(a.Val, "data:image/"):
 			case a.Key == "href" || a.Key == "src" || a.Key == "action":
 				if !strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "#") || strings.HasPrefix(a.Val, "//") {
 					t.Errorf("%s: the address %q", path, a.Val)
@@ -468,3 +469,41 @@ type discard struct {
 func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
+
+// fullProject are the files of a project that has something for every page, much of it hostile.
+func fullProject(t testing.TB) []string {
+	return []string{
+		sessionsDir + "inventory-a/20260101-000000-aa.jsonl", recorded(t, ""),
+		sessionsDir + "hostile-b/20260102-000000-bb.jsonl", recorded(t, hostile),
+		sessionsDir + "long-c/long.jsonl", longSession(400),
+		".claude/skills/csv-report/SKILL.md", "---\nname: csv-report\ndescription: Turns a CSV file into a report with a " +
+			"chart. Use it when somebody has a table and wants to see what is in it.\nallowed-tools: Bash(python3:*) Read\n" +
+			"license: Apache-2.0\n---\n# Report\n\n1. Read the file.\n2. Draw the chart.\n",
+		".claude/skills/csv-report/chart.py", "print(1)\n",
+		".claude/skills/日本語の表/SKILL.md", "---\nname: 日本語の表\ndescription: 表を読みやすくします。長い説明でも折り返します。\n---\nx\n",
+		".claude/skills/rindfleisch/SKILL.md", "---\nname: rindfleischetikettierungsueberwachungsaufgabenuebertragungsgesetz\n" +
+			"description: Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft prüft " +
+			"Grundstücksverkehrsgenehmigungszuständigkeitsübertragungsverordnungen.\n---\nx\n",
+		".claude/skills/bad/SKILL.md", hostileSkill(),
+		".claude/skills/broken/SKILL.md", "---\nname: [\n---\nx\n",
+		"~/.claude/skills/csv-report/SKILL.md", "---\nname: csv-report\ndescription: Another one.\n---\nx\n",
+		"~/.config/knack/settings.json", `{"permissions": {"allow": ["Bash(git status:*)"], "deny": ["Read(.env)"]}}`,
+		".knack/settings.json", `{"permissions": {"ask": ["Bash(git push:*)"]}}`,
+	}
+}
+
+// everyPage returns the addresses of all pages, one of each kind.
+func everyPage(x *site) []string {
+	return []string{"/skills", "/skill?name=csv-report", "/skill?name=bad", "/listing?window=20000&pin=csv-report",
+		"/rules?" + url.Values{"tool": {"bash"}, "input": {`{"command": "git status && git push && cat .env"}`}}.Encode(),
+		"/settings?key=model&value=sonnet&in=user", "/trust", "/sessions", "/session?in=inventory-a&id=20260101-000000-aa",
+		"/session?in=hostile-b&id=20260102-000000-bb", "/session?in=long-c&id=long", "/batches"}
+}
+
+// TestEveryPage: every page has its heading, and nothing that runs.
+func TestEveryPage(t *testing.T) {
+	x := open(t, engine.Options{Trust: true}, fullProject(t)...)
+	for _, path := range everyPage(x) {
+		x.page(path)
+	}
+}

@@ -91,7 +91,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 			if o.Jobs == nil {
 				return tool.Result{}, errors.New("background jobs are not available here: run the command without background")
 			}
-			return o.Jobs.start(ws, c, in, timeout, call.ID, o)
+			return o.Jobs.start(ws, c, in, timeout, call.ID, false, o)
 		}
 		return runBash(ctx, ws, c, in, timeout, call, o), nil
 	})

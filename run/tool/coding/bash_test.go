@@ -813,3 +813,58 @@ func TestBashHuge(t *testing.T) {
 		t.Errorf("%d MiB of memory", taken>>20)
 	}
 }
+
+// TestMonitor: ten thousand lines are one note of bounded size, which quotes the last of them; a line without an end is
+// told when the command has ended; what was told is not told again.
+func TestMonitor(t *testing.T) {
+	jobs := new(Jobs)
+	defer jobs.Close()
+	wrote, end := make(chan struct{}), make(chan struct{})
+	ws := runs(func(ctx context.Context, c workspace.Command) (workspace.Exit, error) {
+		var text strings.Builder
+		for i := range 10_000 {
+			fmt.Fprintf(&text, "line %d\x1b[31m\n", i)
+		}
+		io.WriteString(c.Output, text.String()+"half")
+		close(wrote)
+		<-end
+		io.WriteString(c.Output, " a line")
+		return workspace.Exit{Code: 2}, nil
+	})
+	changed := jobs.Changes()
+	if _, err := jobs.start(ws, workspace.Command{Line: "tail -f x"}, bashInput{Command: "tail -f x"}, 0, "c", true,
+		Options{TempDir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	<-changed
+	<-wrote
+	if all := jobs.List(); all[0].Lines != 10_000 {
+		t.Errorf("%+v", all[0])
+	}
+	news := jobs.News()
+	if len(news) != 1 || len(news[0]) > monitorBytes+1000 || !strings.HasSuffix(news[0], "\n> line 9999") ||
+		!strings.HasPrefix(news[0], "Monitor 1 (tail -f x) wrote 10000 lines, of which these are the last 40 (") {
+		t.Errorf("%q", news)
+	}
+	if news := jobs.News(); news != nil {
+		t.Errorf("told twice: %q", news)
+	}
+	close(end)
+	<-jobs.jobs[0].ended
+	news = jobs.News()
+	if len(news) != 2 || news[0] != "Monitor 1 (tail -f x) wrote 1 line:\n> half a line" ||
+		!strings.HasPrefix(news[1], "Background command 1 (tail -f x) exited with code 2") {
+		t.Errorf("%q", news)
+	}
+	if news := jobs.News(); news != nil || !jobs.List()[0].Seen {
+		t.Errorf("told twice: %q", news)
+	}
+}
+
+// runs is a workspace whose commands are a func.
+type runs func(context.Context, workspace.Command) (workspace.Exit, error)
+
+func (f runs) Prepare(c workspace.Command) (workspace.Command, error) { return c, nil }
+func (f runs) Run(ctx context.Context, c workspace.Command) (workspace.Exit, error) {
+	return f(ctx, c)
+}

@@ -43,9 +43,13 @@ type job struct {
 	ended       chan struct{} // closed when the job has ended; end is set before
 	end         jobEnd
 
-	mu       sync.Mutex
-	reported int64 // end of the output that bash_output has shown
-	seen     bool  // bash_output or bash_kill has shown the end
+	monitor bool // its lines are told the model
+
+	mu        sync.Mutex
+	reported  int64 // end of the output that bash_output or News has shown
+	seen      bool  // bash_output, bash_kill or News has shown the end
+	told      int64 // of a Monitor: end of the lines that News has shown
+	toldLines int   // how many these are
 }
 
 var (
@@ -109,8 +113,8 @@ func (j *Jobs) add(b *job) {
 	j.notify()
 }
 
-func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.Duration, call string, o Options) (
-	tool.Result, error) {
+func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.Duration, call string, monitor bool,
+	o Options) (tool.Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
@@ -121,7 +125,14 @@ func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.
 	c.Output = out
 	ctx, stop := context.WithCancelCause(context.Background()) // a job outlives the call that started it
 	b := &job{call: call, line: in.Command, description: in.Description, start: time.Now(), out: out, stop: stop,
-		ended: make(chan struct{})}
+		ended: make(chan struct{}), monitor: monitor}
+	if monitor {
+		out.report = func(string) {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			j.notify()
+		}
+	}
 	j.add(b)
 	j.run(ctx, b, ws, c, timeout)
 	return b.result("Started as", in), nil
@@ -445,7 +456,9 @@ type Job struct {
 	State   string // how it ended, in words
 	Failed  bool   // it exited with another code than 0, or could not run
 	Stopped bool   // it was killed before its end
-	Seen    bool   // a tool has shown the model that it ended
+	Seen    bool   // the model was told that it ended
+
+	Lines int // of a Monitor: lines of which the model was not told yet
 }
 
 // List describes the background commands that were started, the oldest first.
@@ -466,6 +479,11 @@ func (j *Jobs) List() []Job {
 			one.Seen = x.seen
 			x.mu.Unlock()
 		default:
+		}
+		if x.monitor {
+			x.mu.Lock()
+			_, one.Lines = x.unread()
+			x.mu.Unlock()
 		}
 		all = append(all, one)
 	}

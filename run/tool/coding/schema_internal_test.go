@@ -6,4 +6,6 @@ import (
 	"github.com/knack-agent/knack/run/tool/tooltest"
 )
 
-func TestSchemas(t *testing.T) { tooltest.Schemas(t, Tools(nil, Options{Jobs: new(Jobs)})) }
+func TestSchemas(t *testing.T) {
+	tooltest.Schemas(t, append(Tools(nil, Options{Jobs: new(Jobs)}), Monitor(nil, Options{})))
+}
