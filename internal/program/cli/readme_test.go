@@ -35,7 +35,7 @@ var tried = []struct {
 	}},
 	{"docs/writing.md", nil, []string{
 		"1 skill: 0 errors", "trusted: 1", "NAME ", "release-notes", "state         active",
-		"wc -w text.txt\n    4 text.txt", "word-count", "word-count.skill: 2 files", "the skill word-count is installed", "ok ",
+		"wc -w text.txt\n    4 text.txt", "word-count.skill: 1 file", "the skill word-count is installed", "ok ",
 		"word-count: sha256:",
 	}},
 	{"docs/embedding.md", nil, []string{"the host", `"type":"result","subtype":"success"`, "Hosts\n"}},
