@@ -118,7 +118,8 @@ func empty(v any) bool {
 	return v == "" || ok && len(list) == 0
 }
 
-func endless(s *jsonschema.Schema) bool {
+// loops reports whether a value cannot be compared with a schema, because that may never end.
+func loops(s *jsonschema.Schema) bool {
 	data, err := json.Marshal(s)
 	return err != nil || llmschema.Endless(data)
 }
@@ -137,7 +138,7 @@ func unfit(schema any, fields []Field, content map[string]any) (again []Field, w
 		reason := ""
 		if !ok && f.Required {
 			reason = "a value is required"
-		} else if r, err := s.Properties[f.Name].Resolve(nil); ok && err == nil && !endless(s.Properties[f.Name]) {
+		} else if r, err := s.Properties[f.Name].Resolve(nil); ok && err == nil && !loops(s.Properties[f.Name]) {
 			if err := r.Validate(v); err != nil {
 				reason = strings.TrimPrefix(err.Error(), "validating root: ")
 			}

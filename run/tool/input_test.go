@@ -226,3 +226,17 @@ func TestNormalisedOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestEndlessSchema: a server's schema that refers to itself without end does not end the program: its tool checks the
+// input itself.
+func TestEndlessSchema(t *testing.T) {
+	for _, schema := range []string{
+		`{"type":"object","$ref":"#"}`,
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"anyOf":[{"$ref":"#/$defs/a"}]}}}`,
+	} {
+		x := &tool.Tool{Name: "x", Schema: json.RawMessage(schema)}
+		if got, err := x.Normalised(json.RawMessage(`{"a":"1"}`)); err != nil || string(got) != `{"a":"1"}` {
+			t.Errorf("%s: %s, %v", schema, got, err)
+		}
+	}
+}

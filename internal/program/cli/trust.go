@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/program/terminal"
+	tty "github.com/knack-agent/knack/internal/program/terminal"
 	"github.com/knack-agent/knack/run/mcp"
 )
 
@@ -197,7 +197,7 @@ func confirm(c *cobra.Command, question, hint string) (bool, error) {
 // answer reads a line that the user types after a question. What was typed before the question is shown answers nothing.
 func answer(c *cobra.Command, question string) (string, error) {
 	if f, ok := c.InOrStdin().(*os.File); ok {
-		terminal.Flush(f)
+		tty.Flush(f)
 	}
 	fmt.Fprint(c.ErrOrStderr(), question)
 	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
