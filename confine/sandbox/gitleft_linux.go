@@ -258,49 +258,62 @@ type indexFile struct {
 }
 
 // checkIndex moves an index aside that a command has changed and that names files in .git or outside the work tree.
-func (l *gitLeft) checkIndex(n *protectedFiles, dir string) []string {
+func (l *gitLeft) checkIndex(n *protectedFiles, dir string) (notes []string) {
 	index := dir + "/index"
 	for path, files := index, 0; path != "" && files < 2; files++ {
 		version, changed := fileVersion(path, n.began)
 		if version == "" {
-			return nil
+			return notes
 		}
 		if l.index[path].version != version {
-			shared, bad := l.badNames(n, dir, path)
+			shared, submodules, bad := l.badNames(n, dir, path)
 			if len(bad) > 0 && changed {
-				return []string{l.aside(n, index, "the command wrote what git keeps out of an index ("+plain.List(bad, 8)+
-					"). Git outside the sandbox would write such files", "Make the index anew with: git reset")}
+				return append(notes, l.aside(n, index, "the command wrote what git keeps out of an index ("+plain.List(bad, 8)+
+					"). Git outside the sandbox would write such files", "Make the index anew with: git reset"))
 			}
 			f := indexFile{version: version}
 			if shared != "" {
 				f.shared = dir + "/sharedindex." + shared
 			}
 			l.index[path] = f
+			notes = append(notes, n.judgeSubmodules(workTree(dir), submodules)...)
 		}
 		path = l.index[path].shared
 	}
-	return nil
+	return notes
 }
 
-// badNames returns names that do not belong into an index, or why it cannot be read, and the name of its other file.
-func (l *gitLeft) badNames(n *protectedFiles, dir, path string) (shared string, bad []string) {
+// workTree returns the top of the work tree of a git directory; "" if it is not known.
+func workTree(dir string) string {
+	if filepath.Base(dir) == ".git" {
+		return filepath.Dir(dir)
+	}
+	return gitfile.Worktree(dir)
+}
+
+// badNames returns names that do not belong into an index, or why it cannot be read. shared is the name of its other
+// file, and submodules are the directories in it that are repositories.
+func (l *gitLeft) badNames(n *protectedFiles, dir, path string) (shared string, submodules, bad []string) {
 	data, ok := readBelow(n.rootOf(path), path, maxIndex)
 	switch {
 	case !ok:
-		return "", []string{"it cannot be read"}
+		return "", nil, []string{"it cannot be read"}
 	case !strings.HasPrefix(data, "DIRC"):
-		return "", nil // git does not read it either
+		return "", nil, nil // git does not read it either
 	}
 	shared, err := gitindex.Read([]byte(data), digestOf(n, dir), func(e gitindex.Entry) bool {
 		if !gitindex.Inside(e.Name) {
 			bad = append(bad, e.Name)
+		}
+		if e.Submodule && len(submodules) < maxRepositories {
+			submodules = append(submodules, e.Name)
 		}
 		return len(bad) < 9
 	})
 	if err != nil {
 		bad = append(bad, err.Error())
 	}
-	return shared, bad
+	return shared, submodules, bad
 }
 
 // digestOf returns the length of the hashes in an index, as the configuration says, which no command can write.
@@ -371,10 +384,7 @@ func setsStrategy(text string) bool {
 // resolvesOutside reports whether a MERGE_RR (an object, a tab, a path and a zero byte each) names a path that git does
 // not find in the work tree itself.
 func resolvesOutside(dir, text string) bool {
-	top := filepath.Dir(dir)
-	if filepath.Base(dir) != ".git" {
-		top = gitfile.Worktree(dir)
-	}
+	top := workTree(dir)
 	for entry := range strings.SplitSeq(strings.TrimRight(text, "\x00"), "\x00") {
 		_, name, ok := strings.Cut(entry, "\t")
 		if entry == "" {
