@@ -705,6 +705,9 @@ func (n *protectedFiles) read(dir string, found map[string]fileID) {
 	for queue := []string{dir}; len(queue) > 0; queue = queue[1:] {
 		if _, ok := n.dirs[queue[0]]; !ok && len(n.dirs) >= maxDirs {
 			n.full = true
+			for _, dir := range queue {
+				n.unsearched.add(dir)
+			}
 			return
 		}
 		queue = append(queue, n.readOne(queue[0], found)...)
