@@ -36,8 +36,8 @@ type unsearchedDir struct {
 	below []string // names of directories in it
 }
 
-// maxUnsearched limits the directories that are searched, and maxRepositories those in which a repository is kept in
-// mind.
+// maxUnsearched limits the directories that are searched, and maxRepositories those that have a repository of the user,
+// and the submodules of an index that are judged at once.
 const maxUnsearched, maxRepositories = 100_000, 64
 
 func newUnsearched() *unsearched {
@@ -94,7 +94,7 @@ func (u *unsearched) search() (found []string) {
 		dir := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		now, ok := ctime(dir)
-		if !ok {
+		if _, again := u.dirs[dir]; !ok || again {
 			continue
 		}
 		d, known := before[dir]
@@ -184,7 +184,7 @@ func (n *protectedFiles) judgeUnsearched(dir string) (notes []string) {
 			continue
 		}
 		if made, _ := n.whileRunning(path); made {
-			notes = append(notes, n.aside(path, id).note)
+			notes = append(notes, n.asideUnsearched(path, id))
 		} else {
 			notes = append(notes, n.guardUnsearched(path, id)...)
 		}
@@ -195,9 +195,18 @@ func (n *protectedFiles) judgeUnsearched(dir string) (notes []string) {
 	return notes
 }
 
+// asideUnsearched is aside. What it disarmed still looks like a repository, and is guarded as one.
+func (n *protectedFiles) asideUnsearched(path string, id fileID) string {
+	m := n.aside(path, id)
+	if now, ok := identify(m.to); ok && now.dir {
+		n.bare[m.to] = now
+	}
+	return m.note
+}
+
 func (n *protectedFiles) judgeUnsearchedBare(dir string, id fileID, names []string) []string {
 	if made, _ := n.whileRunning(dir); made {
-		return []string{n.aside(dir, id).note}
+		return []string{n.asideUnsearched(dir, id)}
 	}
 	var had []string
 	for _, name := range gitLayout {
@@ -250,7 +259,7 @@ const maxSpans = 1000
 
 // ranUntilNow records that the last of the commands has ended.
 func (n *protectedFiles) ranUntilNow() {
-	s := span{n.began.Add(-fresh), time.Now().Add(fresh)}
+	s := span{n.began.Add(-fresh), time.Now()}
 	if last := len(n.spans) - 1; last >= 0 && !s.from.After(n.spans[last].to) {
 		n.spans[last].to = s.to
 		return

@@ -106,6 +106,7 @@ func TestUnsearchedOfUser(t *testing.T) {
 	if _, exit := b.run("true"); len(exit.Refused) > 0 || !b.has(".venv/src/between/.git") {
 		t.Errorf("%q", exit.Refused)
 	}
+	settled()
 	b.user(strings.ReplaceAll(make, "/p", "/late"))
 	settled()
 	b.run("git config -f .venv/src/late/.git/config core.fsmonitor evil")
