@@ -184,8 +184,8 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	if old := s.gate.Uncounted(); len(old) > 0 && from == nil {
 		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
-			Message: "answers that no longer count: " + plain.List(old, maxUnused) + ": what such a program runs is asked " +
-				"about each time",
+			Message: "answers that no longer count: " + plain.List(old, maxUnused) + ": what such a program runs, or git " +
+				"because of such a file, is asked about each time",
 			Hint: "write a rule into your settings if you need one: knack help permissions"})
 	}
 	if from != nil {

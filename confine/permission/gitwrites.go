@@ -60,10 +60,20 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 			if n.unknownReason != "" || !p.inside(n) && p.needsNoProtection(file, n) {
 				continue
 			}
-			j.file(Subject{Kind: KindEdit, Text: file, Tool: j.request.Tool, Aliases: j.request.Aliases, Replace: true}, n, nil,
-				false)
+			sub := Subject{Kind: KindEdit, Text: file, Tool: j.request.Tool, Aliases: j.request.Aliases, Replace: true}
+			j.file(sub, n, nil, false)
+			if j.sharesLine(c) && strings.Contains(p.protected(n), "git") && j.spelledOut(sub, n) {
+				j.add(Judged{Subject: sub, Origin: Builtin, Reason: reasonWholeLine}, "")
+			}
 		}
 	}
+}
+
+// sharesLine reports whether the line of a git command runs other programs, too: what is opened to git is open to them.
+func (j *judge) sharesLine(c *bash.SimpleCommand) bool {
+	return slices.ContainsFunc(j.line.Commands, func(other *bash.SimpleCommand) bool {
+		return other != c && !other.Git && other.Effect != bash.Reads
+	})
 }
 
 // outerWorktrees judges the directories outside the workspace that git worktree makes or removes: the sandbox must open

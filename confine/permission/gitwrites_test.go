@@ -289,3 +289,39 @@ func TestGitOwnFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestGitOwnFilesOnce: no answer for longer opens git's own files or a new repository, since such a rule would open them
+// to every later command. A rule that somebody wrote for one opens it to git, and asks where other programs of the line
+// could write it, too.
+func TestGitOwnFilesOnce(t *testing.T) {
+	g := newGitGround(t)
+	g.git("repo", "checkout", "-qf")
+	git := permission.NewGitSoon(g.repo)
+	place := permission.PathContext{Dir: g.repo, Roots: []string{g.repo}, Home: filepath.Join(g.top, "home"),
+		GitEnv: true, Git: git, Confined: func() bool { return true }}
+	decide := func(line string, rules permission.Rules) permission.Decision {
+		return rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: permission.KindBash, Text: line})
+	}
+	for _, line := range []string{"git branch -u main", "git branch -u main; make", "git config user.name A", "git remote add o x",
+		"git init sub", "git clone ../r copy", "git init", "touch .git/config", "echo x >> .git/hooks/pre-commit"} {
+		for _, rule := range decide(line, permission.Rules{}).Suggest {
+			if r, err := permission.ParseRule(rule, permission.Session); err == nil && !r.RunsGiven() &&
+				strings.HasPrefix(rule, "Edit(") {
+				t.Errorf("%s: suggests %s", line, rule)
+			}
+		}
+	}
+	config := permission.Rules{Allow: rulesOf(t, "Bash(git *) | Bash(make) | Bash(sh:*) | Edit(/"+g.repo+"/.git/config)",
+		permission.User)}
+	for line, want := range map[string]permission.Verdict{
+		"git branch -u main": permission.Allow, "git branch -u main && git status": permission.Allow,
+		"cd . && git branch -u main; echo done": permission.Allow,
+		"git branch -u main; make":              permission.Ask, "make && git branch -u main": permission.Ask,
+		"git branch -u main & sh x.sh": permission.Ask, "for i in 1; do git branch -u main; make; done": permission.Ask,
+		"make": permission.Allow,
+	} {
+		if d := decide(line, config); d.Verdict != want {
+			t.Errorf("%s: %v, want %v: %+v", line, d.Verdict, want, d.Subjects)
+		}
+	}
+}

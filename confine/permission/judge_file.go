@@ -85,7 +85,11 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		return
 	}
 	if builtin != "" && !j.spelledOut(s, n) {
-		add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, suggestion())
+		rule := suggestion()
+		if builtin == reasonReplaced { // a rule for it would open what the repository runs to every command
+			rule = ""
+		}
+		add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, rule)
 		return
 	}
 	if r := j.allows(s, n); r != nil {

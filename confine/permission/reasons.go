@@ -28,6 +28,7 @@ const (
 	reasonInside        = "inside the workspace"
 	reasonSession       = "the session's own directory"
 	reasonNamed         = "named by an allowed command"
+	reasonWholeLine     = ReasonProtected + "git's own file, which the other programs of the line could write, too"
 	reasonReplaced      = ReasonProtected + "a new git repository, with whatever it contains"
 	reasonHeld          = ", in this directory"
 	reasonNothing       = "nothing runs"

@@ -37,9 +37,10 @@ var gitNames = []gitName{
 	{"commondir", placeholderDir, false},
 	{"info/attributes", placeholderText, false}, // names filters and diff drivers
 	{"hooks", "", true},
-	{"modules", "", true},   // git directories of submodules, which git uses when it finds them
-	{"remotes", "", false},  // where git fetches and pushes, as it was written down before there was a configuration
-	{"branches", "", false}, // the same, older
+	{"modules", "", true},                  // git directories of submodules, which git uses when it finds them
+	{"remotes", "", false},                 // where git fetches and pushes, as it was written down before there was a configuration
+	{"branches", "", false},                // the same, older
+	{"objects/info/alternates", "", false}, // git fetch starts git in the repositories that it names
 }
 
 // worktreeNames are the same for .git/worktrees/NAME.

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/gitindex"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // Git must be able to write in its directory, so a command can, too, and git outside the sandbox trusts what it finds
@@ -27,6 +28,7 @@ import (
 type gitLeft struct {
 	dirs  map[string]int64   // all directories there but those of objects, with their change times
 	heads map[string]bool    // those in which git keeps an index and unfinished work
+	inner map[string]bool    // those of heads that were repositories of their own
 	odd   map[oddFile]string // what is neither file nor directory and was there before, and its path
 	index map[string]indexFile
 	steps map[string][]string // programs in the list of a rebase when no command ran, by path
@@ -34,8 +36,8 @@ type gitLeft struct {
 }
 
 func newGitLeft() gitLeft {
-	return gitLeft{map[string]int64{}, map[string]bool{}, map[oddFile]string{}, map[string]indexFile{}, map[string][]string{},
-		map[string]string{}}
+	return gitLeft{dirs: map[string]int64{}, heads: map[string]bool{}, inner: map[string]bool{}, odd: map[oddFile]string{},
+		index: map[string]indexFile{}, steps: map[string][]string{}, told: map[string]string{}}
 }
 
 // An oddFile identifies a link, pipe, socket or device. Its change time is another one after it was renamed or got one
@@ -45,8 +47,9 @@ type oddFile struct {
 	ctime    int64
 }
 
-// maxGitDirs limits the directories of gitLeft.
-const maxGitDirs = 4096
+// maxGitDirs limits the directories of gitLeft, and maxGitPath the bytes of their paths: git, which uses shorter relative
+// ones, would reach what no absolute path names.
+const maxGitDirs, maxGitPath = 50_000, 2048
 
 // begin is called before a command. Of what is there if no other one runs, nothing was made by a command.
 func (l *gitLeft) begin(n *protectedFiles) {
@@ -57,8 +60,12 @@ func (l *gitLeft) begin(n *protectedFiles) {
 			l.odd[f] = path
 		}
 		clear(l.steps)
+		clear(l.inner)
 	}
 	for dir := range l.heads {
+		if n.running == 0 {
+			l.inner[dir] = isInner(n, dir)
+		}
 		path := dir + stepsOfRebase
 		text, ok := readBelow(n.rootOf(path), path, maxSteps)
 		if !ok {
@@ -104,7 +111,7 @@ func (l *gitLeft) look(n *protectedFiles) map[string]oddFile {
 	tops := append(n.gits(n.known), slices.Collect(maps.Keys(n.bare))...)
 	found := map[string]oddFile{}
 	for f, path := range l.odd { // in directories that are not read again
-		if now, ok := identifyOdd(path); ok && now == f {
+		if now, ok := identifyOdd(path); ok && now == f || f.ctime == 0 {
 			found[path] = f
 		}
 	}
@@ -138,10 +145,14 @@ func (l *gitLeft) read(top string, closed map[string]bool, found map[string]oddF
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
 			path := dir + "/" + e.Name()
+			if e.Name() == "HEAD" && filepath.Base(dir) != "logs" {
+				l.heads[dir] = true
+			}
 			switch {
 			case e.Type().IsRegular():
-				if e.Name() == "HEAD" && filepath.Base(dir) != "logs" {
-					l.heads[dir] = true
+			case e.IsDir() && len(path) > maxGitPath:
+				if id, ok := identify(path); ok {
+					found[path] = oddFile{id.dev, id.ino, 0}
 				}
 			case e.IsDir():
 				if !closed[path] && !holdsObjects(path) {
@@ -186,8 +197,36 @@ func (l *gitLeft) end(n *protectedFiles, opened dirSet) (notes []string) {
 		notes = append(notes, l.checkIndex(n, dir)...)
 		notes = append(notes, l.checkState(n, dir)...)
 		notes = append(notes, l.holdSteps(n, dir)...)
+		notes = append(notes, l.disarmInner(n, dir)...)
 	}
 	return notes
+}
+
+// disarmInner renames what git runs in a repository that a command made inside a git directory: git fetch enters one that
+// objects/info/alternates names, and so does whoever looks around.
+func (l *gitLeft) disarmInner(n *protectedFiles, dir string) []string {
+	if l.inner[dir] || !isInner(n, dir) {
+		return nil
+	}
+	disarmed := n.disarm(dir)
+	if len(disarmed) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: a repository inside a git directory is not what git makes. These names in it have the "+
+		"ending .refused-1 or higher, so that git does not obey them: %s", dir,
+		plain.List(slices.Sorted(maps.Keys(disarmed)), 8))}
+}
+
+// isInner reports whether a directory in a git directory is a repository of its own, other than a submodule's.
+func isInner(n *protectedFiles, dir string) bool {
+	for _, top := range append(n.gits(n.known), slices.Collect(maps.Keys(n.bare))...) {
+		rel, below := subpath.Rel(top, dir)
+		if below && (rel == "." || filepath.Dir(rel) == "worktrees" || strings.HasPrefix(rel, "modules/")) {
+			return false
+		}
+	}
+	names, err := readNames(dir)
+	return err == nil && isBareGit(names)
 }
 
 // removeOdd removes links, pipes and the like that were not there before: git makes none, and what it writes through a
@@ -199,6 +238,10 @@ func (l *gitLeft) removeOdd(n *protectedFiles, opened dirSet) (notes []string) {
 		f := found[path]
 		if _, known := l.odd[f]; known || opened.contain(path) {
 			l.odd[f] = path
+			continue
+		}
+		if f.ctime == 0 {
+			notes = append(notes, l.aside(n, path, "no git makes so deep a directory", ""))
 			continue
 		}
 		dir := l.topOf(path)
@@ -258,49 +301,62 @@ type indexFile struct {
 }
 
 // checkIndex moves an index aside that a command has changed and that names files in .git or outside the work tree.
-func (l *gitLeft) checkIndex(n *protectedFiles, dir string) []string {
+func (l *gitLeft) checkIndex(n *protectedFiles, dir string) (notes []string) {
 	index := dir + "/index"
 	for path, files := index, 0; path != "" && files < 2; files++ {
 		version, changed := fileVersion(path, n.began)
 		if version == "" {
-			return nil
+			return notes
 		}
 		if l.index[path].version != version {
-			shared, bad := l.badNames(n, dir, path)
+			shared, submodules, bad := l.badNames(n, dir, path)
 			if len(bad) > 0 && changed {
-				return []string{l.aside(n, index, "the command wrote what git keeps out of an index ("+plain.List(bad, 8)+
-					"). Git outside the sandbox would write such files", "Make the index anew with: git reset")}
+				return append(notes, l.aside(n, index, "the command wrote what git keeps out of an index ("+plain.List(bad, 8)+
+					"). Git outside the sandbox would write such files", "Make the index anew with: git reset"))
 			}
 			f := indexFile{version: version}
 			if shared != "" {
 				f.shared = dir + "/sharedindex." + shared
 			}
 			l.index[path] = f
+			notes = append(notes, n.judgeSubmodules(workTree(dir), submodules)...)
 		}
 		path = l.index[path].shared
 	}
-	return nil
+	return notes
 }
 
-// badNames returns names that do not belong into an index, or why it cannot be read, and the name of its other file.
-func (l *gitLeft) badNames(n *protectedFiles, dir, path string) (shared string, bad []string) {
+// workTree returns the top of the work tree of a git directory; "" if it is not known.
+func workTree(dir string) string {
+	if filepath.Base(dir) == ".git" {
+		return filepath.Dir(dir)
+	}
+	return gitfile.Worktree(dir)
+}
+
+// badNames returns names that do not belong into an index, or why it cannot be read. shared is the name of its other
+// file, and submodules are the directories in it that are repositories.
+func (l *gitLeft) badNames(n *protectedFiles, dir, path string) (shared string, submodules, bad []string) {
 	data, ok := readBelow(n.rootOf(path), path, maxIndex)
 	switch {
 	case !ok:
-		return "", []string{"it cannot be read"}
+		return "", nil, []string{"it cannot be read"}
 	case !strings.HasPrefix(data, "DIRC"):
-		return "", nil // git does not read it either
+		return "", nil, nil // git does not read it either
 	}
 	shared, err := gitindex.Read([]byte(data), digestOf(n, dir), func(e gitindex.Entry) bool {
 		if !gitindex.Inside(e.Name) {
 			bad = append(bad, e.Name)
+		}
+		if e.Submodule && len(submodules) < maxRepositories {
+			submodules = append(submodules, e.Name)
 		}
 		return len(bad) < 9
 	})
 	if err != nil {
 		bad = append(bad, err.Error())
 	}
-	return shared, bad
+	return shared, submodules, bad
 }
 
 // digestOf returns the length of the hashes in an index, as the configuration says, which no command can write.
@@ -371,10 +427,7 @@ func setsStrategy(text string) bool {
 // resolvesOutside reports whether a MERGE_RR (an object, a tab, a path and a zero byte each) names a path that git does
 // not find in the work tree itself.
 func resolvesOutside(dir, text string) bool {
-	top := filepath.Dir(dir)
-	if filepath.Base(dir) != ".git" {
-		top = gitfile.Worktree(dir)
-	}
+	top := workTree(dir)
 	for entry := range strings.SplitSeq(strings.TrimRight(text, "\x00"), "\x00") {
 		_, name, ok := strings.Cut(entry, "\t")
 		if entry == "" {

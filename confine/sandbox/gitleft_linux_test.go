@@ -123,6 +123,27 @@ func TestGitLinks(t *testing.T) {
 		}
 		c.user("echo 4 > f; git commit -qam x; git status") // would wait for ever
 	})
+	t.Run("too deep", func(t *testing.T) {
+		c := newClone(t)
+		deep := strings.Repeat("/"+strings.Repeat("d", 200), 15)
+		out, exit := c.run("cd .git/logs/refs/heads; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do mkdir " + strings.Repeat("d", 200) +
+			"; cd " + strings.Repeat("d", 200) + "; done; ln -s " + c.outside + "/precious x")
+		if notes := strings.Join(exit.Refused, "\n"); !strings.Contains(notes, "deep a directory") {
+			t.Errorf("%q %s", notes, out)
+		}
+		if did := c.user("git checkout -q -b " + strings.TrimPrefix(deep, "/") + "/x; git commit -q --allow-empty -m x"); !c.kept() {
+			t.Errorf("git followed it: %s", did)
+		}
+	})
+	t.Run("HEAD is a link of the user", func(t *testing.T) {
+		c := newClone(t)
+		c.user("ln -sf refs/heads/main .git/HEAD")
+		c.run("mkdir .git/rebase-merge; echo x evil > .git/rebase-merge/git-rebase-todo")
+		if list := c.user("cat .git/rebase-merge/git-rebase-todo .git/HEAD"); !strings.HasPrefix(list, heldStep) ||
+			strings.Contains(list, "No such file") {
+			t.Error(list)
+		}
+	})
 	t.Run("of the user", func(t *testing.T) {
 		c := newClone(t)
 		c.user("ln -s $PWD/.gitignore .git/info/mine; mkdir .git/tool; ln -s /nowhere .git/tool/x")
@@ -246,9 +267,54 @@ func TestRebaseSteps(t *testing.T) {
 	})
 }
 
+// TestHeldSteps: which lines of a list run programs, as git reads them.
+func TestHeldSteps(t *testing.T) {
+	for line, program := range map[string]string{"exec a b": "a b", "x a": "a", "  \texec\ta": "a", "exec a\u00a0": "a\u00a0",
+		"exec  a\r": "a", "x\ta\tb": "a\tb"} {
+		list, programs := heldSteps("pick 1\n"+line+"\n", []string{"b"})
+		if !slices.Equal(programs, []string{program}) || list != "pick 1\n"+heldStep+line+"\n" || armSteps(list) != "pick 1\n"+
+			line+"\n" {
+			t.Errorf("%q: %q, %q", line, programs, list)
+		}
+		if list, programs := heldSteps(line, []string{program}); list != line || len(programs) > 0 {
+			t.Errorf("%q: %q", line, list)
+		}
+	}
+	for _, line := range []string{"pick 1 exec a", "# exec a", "execute a", "X a", "x", "exec", "label x", "", "break"} {
+		if list, programs := heldSteps(line+"\n", nil); list != line+"\n" || len(programs) > 0 {
+			t.Errorf("%q: %q", line, list)
+		}
+	}
+}
+
+// TestGitInner: a repository that a command makes inside a git directory has no settings, and no store of objects leads
+// there.
+func TestGitInner(t *testing.T) {
+	c := newClone(t)
+	_, exit := c.run("git init -q --bare .git/x/y; git config -f .git/x/y/config core.fsmonitor evil; " +
+		"echo $PWD/.git/x/y/objects > .git/objects/info/alternates")
+	notes := strings.Join(exit.Refused, "\n")
+	if c.has(".git/x/y/config") || c.has(".git/x/y/hooks") || c.has(".git/objects/info/alternates") ||
+		!strings.Contains(notes, ".git/x/y: a repository") || !strings.Contains(notes, "alternates") {
+		t.Errorf("%q", notes)
+	}
+	c.user("git worktree add -q wt side; git worktree list")
+	if _, exit := c.run("git status; git -C wt status; git worktree add -q wt2"); len(exit.Refused) > 0 {
+		t.Errorf("%q", exit.Refused)
+	}
+}
+
 // TestGitUnfinished: what a command writes into the state of a rebase, cherry-pick or merge makes git outside the sandbox
 // run, read and write nothing.
 func TestGitUnfinished(t *testing.T) {
+	t.Run("list too long", func(t *testing.T) {
+		c := newClone(t)
+		_, exit := c.run("mkdir .git/rebase-merge; echo x evil > .git/rebase-merge/git-rebase-todo; head -c 17000000 /dev/zero | tr " +
+			"'\\0' '\\n' >> .git/rebase-merge/git-rebase-todo")
+		if c.has(".git/rebase-merge/git-rebase-todo") || len(exit.Refused) == 0 {
+			t.Errorf("%q", exit.Refused)
+		}
+	})
 	const evil = "mkdir -p git-merge-; printf '#!/bin/sh\\ntouch evil.txt\\n' > git-merge-/evil; chmod +x git-merge-/evil; "
 	for name, c := range map[string]struct{ script, user, names string }{
 		"rebase": {"git checkout -q side; git rebase -q main; echo 5 > f; git add f; echo /evil > .git/rebase-merge/strategy; " +

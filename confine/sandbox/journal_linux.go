@@ -97,6 +97,43 @@ func (j *journal) recall() []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
 }
 
+// kept is the file with notes that no command could report, one a line.
+func (j *journal) kept() string { return j.base + ".notes" }
+
+// keep keeps notes for the next session.
+func (j *journal) keep(notes []string) {
+	if j.base == "" || len(notes) == 0 || os.MkdirAll(filepath.Dir(j.base), 0o700) != nil {
+		return
+	}
+	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | unix.O_NOFOLLOW
+	if f, err := os.OpenFile(j.kept(), flags, 0o600); err == nil {
+		for _, note := range notes {
+			text, _ := json.Marshal(note)
+			f.Write(append(text, '\n'))
+		}
+		f.Close()
+	}
+}
+
+// takeKept returns and removes the notes of keep.
+func (j *journal) takeKept() (notes []string) {
+	if j.base == "" {
+		return nil
+	}
+	data, err := regular.Read(j.kept(), 1<<20)
+	if err != nil {
+		return nil
+	}
+	os.Remove(j.kept())
+	for line := range strings.Lines(string(data)) {
+		var note string
+		if json.Unmarshal([]byte(line), &note) == nil {
+			notes = append(notes, note)
+		}
+	}
+	return notes
+}
+
 // each locks the files that no running process uses and calls f with each, until f keeps one.
 func (j *journal) each(flags int, f func(*os.File) (kept bool)) {
 	for i := range maxJournals {
@@ -139,9 +176,10 @@ func (j *journal) stale() (before map[string]bool) {
 func (n *protectedFiles) leftovers() (notes []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	notes = n.journal.takeKept()
 	before := n.journal.stale()
 	if before == nil || n.running > 0 {
-		return nil
+		return notes
 	}
 	n.closed = nil // a command may have made more of them
 	n.refresh()

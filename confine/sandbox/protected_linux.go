@@ -61,6 +61,11 @@ type protectedFiles struct {
 	places   worktreePlaces
 	gitLeft  gitLeft
 
+	unsearched *unsearched
+	spans      []span   // when commands ran
+	later      []string // notes for the next command that ends
+	guarded    int      // repositories that unsearched found
+
 	mounts mountTable
 }
 
@@ -76,7 +81,8 @@ func newProtectedFiles(p Policy) *protectedFiles {
 	n := &protectedFiles{names: p.Protected, patterns: permission.NewPathNames(p.Protected), keepNew: p.KeepNew,
 		dirs: map[string]int64{}, known: map[string]fileID{},
 		seen: map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{},
-		places: worktreePlaces{}, layout: map[string][]string{}, gitLeft: newGitLeft()}
+		places: worktreePlaces{}, layout: map[string][]string{}, gitLeft: newGitLeft(),
+		unsearched: newUnsearched()}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)
@@ -296,6 +302,7 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 	}
 	n.running--
 	if n.running == 0 {
+		n.ranUntilNow()
 		defer n.journal.end()
 	}
 	var trees []string
@@ -337,7 +344,8 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 	}
 	notes = append(notes, n.disableBare(open, aside)...)
 	if !n.keepNew {
-		notes = append(notes, n.gitLeft.end(n, open)...)
+		notes = append(append(notes, n.gitLeft.end(n, open)...), n.judgeFound()...)
+		n.unsearched.start(n)
 	}
 	if n.full && !n.reported {
 		n.reported = true
@@ -698,6 +706,9 @@ func (n *protectedFiles) read(dir string, found map[string]fileID) {
 	for queue := []string{dir}; len(queue) > 0; queue = queue[1:] {
 		if _, ok := n.dirs[queue[0]]; !ok && len(n.dirs) >= maxDirs {
 			n.full = true
+			for _, dir := range queue {
+				n.unsearched.add(dir)
+			}
 			return
 		}
 		queue = append(queue, n.readOne(queue[0], found)...)
@@ -737,7 +748,9 @@ func (n *protectedFiles) readOne(dir string, found map[string]fileID) (below []s
 			}
 		case permission.KeyFile(name) && !e.IsDir():
 			n.env[path] = true
-		case e.IsDir() && !permission.Unwatched(name):
+		case e.IsDir() && permission.Unwatched(name):
+			n.unsearched.add(path)
+		case e.IsDir():
 			if _, ok := n.dirs[path]; !ok {
 				below = append(below, path)
 			}

@@ -204,8 +204,9 @@ func (s *Sandbox) Report() Report {
 	return r
 }
 
-// Close releases what the sandbox keeps open between commands, and empties [Policy.Layers] if it is too large. It does
-// not wait for commands or end them, and the sandbox can still be used.
+// Close releases what the sandbox keeps open between commands, and empties [Policy.Layers] if it is too large. It waits
+// until what commands left in large directories such as node_modules has been looked at, but not for commands, and ends
+// none. The sandbox can still be used.
 func (s *Sandbox) Close() { s.system.close(&s.policy) }
 
 // Leftovers returns notes about what appeared under protected names during the commands of killed

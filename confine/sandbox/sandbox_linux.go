@@ -56,6 +56,7 @@ func newSystem(p Policy) system { return system{protected: newProtectedFiles(p)}
 func (s *system) leftovers() []string { return s.protected.leftovers() }
 
 func (s *system) close(p *Policy) {
+	s.protected.finish()
 	s.protected.mounts.close()
 	s.layers.close(p)
 }

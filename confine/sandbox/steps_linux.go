@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -23,10 +24,18 @@ const maxSteps = 16 << 20
 // heldStep begins a line that is held back.
 const heldStep = "# knack: not outside the sandbox: "
 
+// blank are the characters that git passes over.
+const blank = " \t\r\n"
+
 // stepToRun returns what a line runs.
 func stepToRun(line string) (program string, ok bool) {
-	word, program, _ := strings.Cut(strings.ReplaceAll(strings.Trim(line, " \t\r\n"), "\t", " "), " ")
-	return strings.TrimSpace(program), word == "exec" || word == "x"
+	line = strings.Trim(line, blank)
+	end := strings.IndexAny(line, blank)
+	if end < 0 {
+		return "", false
+	}
+	word := line[:end]
+	return strings.TrimLeft(line[end:], blank), word == "exec" || word == "x"
 }
 
 // armSteps returns a list with the lines that were held back as git knows them.
@@ -61,7 +70,10 @@ func (l *gitLeft) holdSteps(n *protectedFiles, dir string) []string {
 	text, ok := readBelow(root, path, maxSteps)
 	if !ok {
 		delete(l.told, path)
-		return nil
+		if _, err := os.Lstat(path); err != nil {
+			return nil
+		}
+		return []string{l.aside(n, path, "the list of a rebase is not a file that can be read", "")}
 	}
 	list, programs := heldSteps(text, l.steps[path])
 	if len(programs) == 0 {

@@ -1463,9 +1463,10 @@ func TestRunsGiven(t *testing.T) {
 		}
 	}
 	old := &keeper{kept: []gate.Kept{{Rule: "Bash(sh)"}, {Rule: "Bash(npm ci)"}, {Rule: "Bash(python3:*)"},
-		{Rule: "Bash(source x.sh)"}}}
+		{Rule: "Bash(source x.sh)"}, {Rule: "Edit(//w/.git/config)"}}}
 	g := newGate(t, gate.Options{Keeper: old})
-	if got := g.Uncounted(); !slices.Equal(got, []string{"Bash(sh)", "Bash(python3:*)"}) || len(g.KeptRules()) != 2 {
+	if got := g.Uncounted(); !slices.Equal(got, []string{"Bash(sh)", "Bash(python3:*)", "Edit(//w/.git/config)"}) ||
+		len(g.KeptRules()) != 2 {
 		t.Errorf("not counted: %q, kept %v", got, g.KeptRules())
 	}
 	if _, err := run(t, g, "echo x | sh"); err == nil {
