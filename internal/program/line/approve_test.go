@@ -39,7 +39,7 @@ func TestRequest(t *testing.T) {
 			Diff: "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n"}},
 		Subjects: []permission.Subject{{Kind: "Edit", Text: "/w/a.go"}},
 	})
-	if want := "? Change /w/a.go? (agent helper)  +1 −1\n    1 - old\n    1 + new\n"; text != want {
+	if want := "? Change /w/a.go? (agent helper)\n    /w/a.go  +1 −1\n    1 - old\n    1 + new\n"; text != want {
 		t.Errorf("an edit:\n%s\nwant\n%s", text, want)
 	}
 	text = shown(t, &gate.Request{
