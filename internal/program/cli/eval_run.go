@@ -219,7 +219,8 @@ func (w *bench) one(ctx context.Context, c *cobra.Command, f *evalFlags, o suite
 // trusted reports whether the user has approved a skill, other than by naming its directory now.
 func (w *bench) trusted(s *knack.Skill) bool {
 	for _, e := range w.cat.Candidates() {
-		if e.Skill != nil && e.Skill.ID == s.ID && e.Origin.Kind != knack.Explicit && e.State != knack.NotTrusted {
+		if e.Skill != nil && e.Skill.ID == s.ID && e.Origin.Kind != knack.Explicit &&
+			e.Origin.Trust == knack.Trusted && e.Skill.Origin.Trust == knack.Trusted && e.State != knack.NotTrusted {
 			return true
 		}
 	}

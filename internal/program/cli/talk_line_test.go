@@ -109,7 +109,7 @@ func TestProposedAtEnd(t *testing.T) {
 		}
 		k.types("\x04")
 		if screen {
-			expect(k, `(?s)Remember this\?.*Prefers tabs\..*5 no`)
+			expect(k, `(?s)Prefers tabs\..*Remember this\?.*5 no`)
 			k.types("2")
 		} else {
 			expect(k, `(?s)Prefers tabs\..*Remember this\?.*5 no.*: `)
