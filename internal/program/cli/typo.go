@@ -28,8 +28,9 @@ func mistyped(c *cobra.Command, args []string) error {
 	if strings.HasPrefix(first, "/") || strings.HasPrefix(first, "@") {
 		return nil
 	}
-	names := []string{"completion"} // and not "help", which "hello" would match
-	for _, c := range commands() {
+	all := commands()
+	names := append(make([]string, 0, len(all)+1), "completion") // and not "help", which "hello" would match
+	for _, c := range all {
 		names = append(names, c.name)
 	}
 	slices.Sort(names)
