@@ -40,6 +40,8 @@ type proxy struct {
 	reach    reach    // nil: hosts decides alone
 	forwards []int    // ports of the machine's loopback interface
 
+	asks *asking // what answers the program inside; nil: nothing
+
 	goneWait time.Duration // for tests
 
 	connected func(host string) // see workspace.Command; may be nil
@@ -109,6 +111,9 @@ func (p *proxy) environ(port int) []string {
 	for _, name := range []string{ProxyVariable, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy",
 		"all_proxy"} {
 		env = append(env, name+"="+url)
+	}
+	if p.asks != nil {
+		env = append(env, AskVariable+"="+url+p.asks.path)
 	}
 	return env
 }
@@ -211,6 +216,10 @@ func (p *proxy) request(conn net.Conn) {
 	}
 	limited.N = math.MaxInt64
 	conn.SetReadDeadline(time.Time{})
+	if p.isAsk(req) {
+		p.asks.answer(p.ctx, conn, req)
+		return
+	}
 	address := req.URL.Host
 	if req.Method == http.MethodConnect {
 		address = req.RequestURI

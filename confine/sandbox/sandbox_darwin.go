@@ -81,6 +81,7 @@ func (s *system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command
 	own := p.own(nil, cmd.Env, temp)
 	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), p.NoHosts, c.Allow.Reach)
 	x.connected = c.Connected
+	x.serveAsks(p.Program)
 	x.accept(l)
 	port := l.Addr().(*net.TCPAddr).Port
 	profile := resolve(p, p.withoutLinks(c.Allow), own.write, temp, port)

@@ -394,6 +394,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if backend != landlock && !p.Network && !testing {
 		r.proxy = newProxy(hosts, p.NoHosts, c.Allow.Reach)
 		r.proxy.connected = c.Connected
+		r.proxy.serveAsks(p.Program)
 		for _, port := range r.proxy.ports() {
 			plan.Ports = append(plan.Ports, uint64(port))
 		}
@@ -417,12 +418,12 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	return r, nil
 }
 
-// ownProgram returns Program if its file is still the one that runs. What took its place since may be a command's.
+// ownProgram returns the path of Program if its file is still the one that runs. What took its place since may be a command's.
 func (p *Policy) ownProgram() string {
-	if p.Program == "" {
+	if p.Program.Path == "" {
 		return ""
 	}
-	path, err := filepath.EvalSymlinks(p.Program)
+	path, err := filepath.EvalSymlinks(p.Program.Path)
 	if err != nil {
 		return ""
 	}
