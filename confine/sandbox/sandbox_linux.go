@@ -313,16 +313,19 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if backend != landlock {
 		p.private = privateTemp(c)
 	}
-	if r.view, err = p.viewFor(allow, cmd.Env, now, keep, r.own.write, r.overlays); err != nil {
+	if r.view, err = p.viewFor(allow, cmd.Env, now, keep, r.own.write, r.overlays, r.stub && supervised); err != nil {
 		return nil, err
 	}
 	if r.points, err = s.points.make(r.view); err != nil {
 		return nil, err
 	}
-	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network, supervised),
+	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network, supervised, len(r.view.granted) > 0),
 		Supervise: supervised, Limits: p.limits(backend != landlock)}
 	if supervised {
 		r.connector = &connector{opened: p.openedSockets(allow, r.view.writable)}
+		if len(r.view.granted) > 0 {
+			r.connector.grants = &grants{paths: r.view.granted, made: map[string]bool{}}
+		}
 	}
 	if !testing {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
@@ -508,6 +511,9 @@ func (r *run) serve(plan *launch.Plan) {
 			if listener, ok := m.take(); ok && diag >= 0 {
 				socket := diag
 				diag = -1
+				if g := r.connector.grants; g != nil {
+					g.mounts = r.mounts
+				}
 				supervising.Go(func() { r.connector.serve(listener, socket) })
 			}
 		case kind == launch.Namespace && r.mounts == nil:

@@ -48,6 +48,7 @@ type connector struct {
 	opened   []openedSocket
 	listener *os.File // of the seccomp filter
 	diag     *os.File // a netlink socket in the command's network namespace
+	grants   *grants  // nil: calls that make files are not handed over
 
 	mu      sync.Mutex // for diag
 	pending sync.WaitGroup
@@ -126,12 +127,24 @@ func (c *connector) serve(listener, diag int) {
 			select {
 			case free <- true:
 			default:
-				answer.errno = -int32(unix.EAGAIN) // what connect returns if a socket's queue is full
+				if answer.errno = -int32(unix.EAGAIN); n.nr != unix.SYS_CONNECT { // what connect returns if a socket's queue is full
+					answer.errno, answer.flags = 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+				}
 				send()
 				continue
 			}
 			c.pending.Go(func() { // a connection may take long
 				defer func() { <-free }()
+				if n.nr != unix.SYS_CONNECT {
+					var ok bool
+					if answer, ok = c.grants.handle(int(fd), &n); !ok {
+						answer = response{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+					}
+					if answer.id != 0 {
+						send()
+					}
+					return
+				}
 				if err := c.connect(int(fd), &n); err != nil {
 					answer.errno = -int32(errnoOf(err))
 				}
