@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -31,6 +32,7 @@ import (
 // Grants are the paths outside the workspace that an allowance opens, in the directories that the command sees.
 type grants struct {
 	paths    []string // resolved; none is below another one
+	guarded  []string // what has a mount because it is protected
 	reserved []*placeholder
 
 	mu     sync.Mutex
@@ -64,64 +66,41 @@ func (g *grants) handle(listener int, n *notification) (answer response, ok bool
 		return answer, false
 	}
 	c := caller{process: threadGroup(n.pid), args: n.args}
-	dir, name := c.place(call.dir, call.path)
-	if name == "" {
-		return answer, false
-	}
-	var toDir inode
-	var toName string
-	if call.does == renames {
-		toDir, toName = c.place(call.toDir, call.toPath)
-	}
-	text := ""
-	if call.does == makesLink {
+	at, to, text := c.name(call.dir, call.path), fileName{}, ""
+	switch call.does {
+	case renames:
+		to = c.name(call.toDir, call.toPath)
+	case makesLink:
 		text = c.text(call.toPath)
 	}
-	if control(listener, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.id)) != nil {
+	mode, flags := c.number(call.mode), call.always|c.number(call.flags)
+	mode &= 0o7777 &^ c.umask()
+	if at.name == "" || control(listener, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.id)) != nil {
 		return answer, false // what was read may be that of another process
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	answer.id = n.id
-	flags := call.always
-	if call.flags >= 0 {
-		flags |= n.args[call.flags]
-	}
-	mode := uint32(0)
-	if call.mode >= 0 {
-		mode = uint32(n.args[call.mode]) & 0o7777 &^ c.umask()
-	}
-	var err error
-	switch call.does {
-	case removes:
-		path := g.present(dir, name)
-		if path == "" {
-			return answer, false
-		}
-		err = at(path, func(p place) error { return unix.Unlinkat(p.dir, p.name, int(flags)&unix.AT_REMOVEDIR) })
-	case renames:
-		from, to := g.present(dir, name), g.missing(toDir, toName)
-		if from == "" || to == "" || !slices.Contains(g.paths, to) || flags&^unix.RENAME_NOREPLACE != 0 {
-			return answer, false
-		}
-		err = g.rename(from, to)
-	default:
-		path := g.missing(dir, name)
-		if path == "" {
-			return answer, false
-		}
-		if call.does == makesFile {
-			return g.makeFile(listener, answer, path, int(flags), mode)
-		}
-		err = at(path, func(p place) error {
-			if call.does == makesLink {
-				return unix.Symlinkat(text, p.dir, p.name)
-			}
-			return unix.Mkdirat(p.dir, p.name, mode)
-		})
-		if err == nil && call.does == makesDir {
+	err := errContinue
+	switch path := g.missing(at); {
+	case call.does == renames:
+		err = g.rename(&c, at, to, flags)
+	case call.does == removes && path == "":
+		err = g.remove(at, int(flags)&unix.AT_REMOVEDIR)
+	case call.does == removes:
+		err = unix.ENOENT // a file system that is read-only has another error
+	case path == "":
+	case call.does == makesFile:
+		return g.makeFile(listener, answer, path, int(flags), uint32(mode))
+	case call.does == makesLink:
+		err = inPlace(path, func(p place) error { return unix.Symlinkat(text, p.dir, p.name) })
+	case call.does == makesDir:
+		if err = inPlace(path, func(p place) error { return unix.Mkdirat(p.dir, p.name, uint32(mode)) }); err == nil {
 			err = g.open(path)
 		}
+	}
+	if err == errContinue {
+		return answer, false
 	}
 	if err != nil {
 		answer.errno = -int32(errnoOf(err))
@@ -129,25 +108,88 @@ func (g *grants) handle(listener int, n *notification) (answer response, ok bool
 	return answer, true
 }
 
-// missing returns what an allowance opens, or a directory above that, if it does not exist and is the name in dir.
-func (g *grants) missing(dir inode, name string) string {
+// errContinue means that the kernel decides about the call.
+var errContinue = errors.New("the call continues")
+
+// remove removes what an allowance opens: the command sees a mount there.
+func (g *grants) remove(at fileName, flags int) error {
+	path := g.present(at)
+	if path == "" {
+		return errContinue
+	}
+	return inPlace(path, func(p place) error { return unix.Unlinkat(p.dir, p.name, flags) })
+}
+
+// rename moves to what an allowance opens something else that it opens, or that the command may move.
+func (g *grants) rename(c *caller, at, to fileName, flags uint64) error {
+	new := g.missing(to)
+	if !slices.Contains(g.paths, new) || flags&^unix.RENAME_NOREPLACE != 0 {
+		return errContinue
+	}
+	old := g.present(at)
+	if old == "" {
+		if old = g.movable(c, at); old == "" {
+			return errContinue
+		}
+	}
+	err := inPlace(old, func(o place) error {
+		return inPlace(new, func(n place) error { return unix.Renameat2(o.dir, o.name, n.dir, n.name, unix.RENAME_NOREPLACE) })
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range g.reserved { // they go along, and are removed there
+		if rel, ok := subpath.Rel(old, p.path); ok {
+			p.path = filepath.Join(new, rel)
+		}
+	}
+	return g.open(new)
+}
+
+// movable returns the path of a file that the command may rename as it is, with what is mounted in it because it is
+// protected: moving that changes nothing in it. "": it may not. What is hidden in it would be found at its new place.
+func (g *grants) movable(c *caller, at fileName) string {
+	path := filepath.Join(at.above, at.name)
+	if at.readOnly || identity(at.above) != at.dir || identity(path) == (inode{}) {
+		return ""
+	}
+	for line := range strings.Lines(string(readProc(fmt.Sprintf("/proc/%d/mountinfo", c.process), nil))) {
+		f := strings.Fields(line)
+		if len(f) < 5 || !subpath.Contains(path, unescaped(f[4])) {
+			continue
+		}
+		mounted := unescaped(f[4])
+		held := slices.ContainsFunc(g.reserved, func(p *placeholder) bool { return p.path == mounted })
+		if mounted == path || !held && !slices.Contains(g.guarded, mounted) {
+			return ""
+		}
+	}
+	return path
+}
+
+// unescaped returns a path of a table of mounts, in which blanks are octal numbers.
+func unescaped(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}
+
+// missing returns what an allowance opens, or a directory above that, if it does not exist and has a name.
+func (g *grants) missing(at fileName) string {
 	for _, path := range g.paths {
 		first := ""
 		for ; path != "/" && identity(path) == (inode{}); path = filepath.Dir(path) {
 			first = path
 		}
-		if first != "" && filepath.Base(first) == name && identity(path) == dir {
+		if first != "" && filepath.Base(first) == at.name && identity(path) == at.dir {
 			return first
 		}
 	}
 	return ""
 }
 
-// present returns what an allowance opens, or a directory that the command made above that, if it exists and is the name
-// in dir.
-func (g *grants) present(dir inode, name string) string {
+// present returns what an allowance opens, or a directory that the command made above that, if it exists and has a name.
+func (g *grants) present(at fileName) string {
 	is := func(path string) bool {
-		return filepath.Base(path) == name && identity(filepath.Dir(path)) == dir && identity(path) != (inode{})
+		return filepath.Base(path) == at.name && identity(filepath.Dir(path)) == at.dir && identity(path) != (inode{})
 	}
 	if i := slices.IndexFunc(g.paths, is); i >= 0 {
 		return g.paths[i]
@@ -168,8 +210,8 @@ func identity(path string) inode {
 	return inode{uint64(st.Dev), st.Ino}
 }
 
-// at calls f with a path that leads through no link.
-func at(path string, f func(place) error) error {
+// inPlace calls f with a path that leads through no link.
+func inPlace(path string, f func(place) error) error {
 	p, err := openPlace("/", path)
 	if err != nil {
 		return err
@@ -185,7 +227,7 @@ func (g *grants) makeFile(listener int, answer response, path string, flags int,
 		return answer, false // the error of a plain call
 	}
 	fd := -1
-	err := at(path, func(p place) (err error) {
+	err := inPlace(path, func(p place) (err error) {
 		fd, err = unix.Openat(p.dir, p.name, flags&kept|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
 		return err
 	})
@@ -206,19 +248,6 @@ func (g *grants) makeFile(listener int, answer response, path string, flags int,
 	}
 	answer.id = 0 // answered
 	return answer, true
-}
-
-// rename moves what an allowance opens to another path that one opens.
-func (g *grants) rename(from, to string) error {
-	err := at(from, func(old place) error {
-		return at(to, func(new place) error {
-			return unix.Renameat2(old.dir, old.name, new.dir, new.name, unix.RENAME_NOREPLACE)
-		})
-	})
-	if err != nil {
-		return err
-	}
-	return g.open(to)
 }
 
 // open makes a path writable for the command if an allowance opens it. A link needs nothing.
@@ -276,37 +305,55 @@ func (c *caller) text(arg int) string {
 	return ""
 }
 
-// place returns the directory and the name that arguments mean; "": they mean no name in a directory.
-func (c *caller) place(dir, arg int) (inode, string) {
+// number returns an argument; 0 for an index below 0.
+func (c *caller) number(arg int) uint64 {
+	if arg < 0 {
+		return 0
+	}
+	return c.args[arg]
+}
+
+// A fileName is a name in a directory, as the command sees it.
+type fileName struct {
+	dir      inode
+	above    string // the path of dir
+	name     string // "": none
+	readOnly bool   // the mount of dir
+}
+
+// name returns the name that arguments mean.
+func (c *caller) name(dir, arg int) fileName {
 	path := strings.TrimRight(c.text(arg), "/")
 	above, name := filepath.Split(path)
 	if name == "" || name == "." || name == ".." {
-		return inode{}, ""
+		return fileName{}
 	}
 	if !filepath.IsAbs(path) {
 		at := "cwd"
-		if fd := int32(unix.AT_FDCWD); dir >= 0 && int32(c.args[dir]) != fd {
+		if dir >= 0 && int32(c.args[dir]) != unix.AT_FDCWD {
 			at = fmt.Sprintf("fd/%d", int32(c.args[dir]))
 		}
 		base, err := os.Readlink(fmt.Sprintf("/proc/%d/%s", c.process, at))
 		if err != nil || !filepath.IsAbs(base) {
-			return inode{}, ""
+			return fileName{}
 		}
 		above = base + "/" + above
 	}
 	fd, err := openInside(c.process, above)
 	if err != nil {
-		return inode{}, ""
+		return fileName{}
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return inode{}, ""
+	var fs unix.Statfs_t
+	path, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	if err != nil || unix.Fstat(fd, &st) != nil || unix.Fstatfs(fd, &fs) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return fileName{}
 	}
-	return inode{uint64(st.Dev), st.Ino}, name
+	return fileName{inode{uint64(st.Dev), st.Ino}, path, name, fs.Flags&unix.ST_RDONLY != 0}
 }
 
-func (c *caller) umask() (mask uint32) {
+func (c *caller) umask() (mask uint64) {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.process))
 	_, rest, _ := strings.Cut(string(status), "\nUmask:")
 	fmt.Sscanf(rest, "%o", &mask)
