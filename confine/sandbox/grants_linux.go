@@ -126,17 +126,18 @@ func (g *grants) rename(c *caller, at, to fileName, flags uint64) error {
 	if !slices.Contains(g.paths, new) || flags&^unix.RENAME_NOREPLACE != 0 {
 		return errContinue
 	}
-	old := g.present(at)
+	old, others := g.present(at), []string(nil)
 	if old == "" {
-		if old = g.movable(c, at); old == "" {
+		if old, others = g.movable(c, at); old == "" {
 			return errContinue
 		}
 	}
-	err := inPlace(old, func(o place) error {
-		return inPlace(new, func(n place) error { return unix.Renameat2(o.dir, o.name, n.dir, n.name, unix.RENAME_NOREPLACE) })
-	})
-	if err != nil {
+	if err := renamePlace(old, new); err != nil {
 		return err
+	}
+	if now := c.mounts(); slices.ContainsFunc(others, func(m string) bool { return !slices.Contains(now, m) }) {
+		renamePlace(new, old) // something that is hidden was put into it meanwhile
+		return unix.EXDEV
 	}
 	for _, p := range g.reserved { // they go along, and are removed there
 		if rel, ok := subpath.Rel(old, p.path); ok {
@@ -147,24 +148,44 @@ func (g *grants) rename(c *caller, at, to fileName, flags uint64) error {
 }
 
 // movable returns the path of a file that the command may rename as it is, with what is mounted in it because it is
-// protected: moving that changes nothing in it. "": it may not. What is hidden in it would be found at its new place.
-func (g *grants) movable(c *caller, at fileName) string {
-	path := filepath.Join(at.above, at.name)
+// protected: moving that changes nothing in it. others are all other mounts. "": it may not. What is hidden in it would
+// be found at its new place.
+func (g *grants) movable(c *caller, at fileName) (path string, others []string) {
+	path = filepath.Join(at.above, at.name)
 	if at.readOnly || identity(at.above) != at.dir || identity(path) == (inode{}) {
-		return ""
+		return "", nil
 	}
-	for line := range strings.Lines(string(readProc(fmt.Sprintf("/proc/%d/mountinfo", c.process), nil))) {
-		f := strings.Fields(line)
-		if len(f) < 5 || !subpath.Contains(path, unescaped(f[4])) {
-			continue
-		}
-		mounted := unescaped(f[4])
+	all := c.mounts()
+	if len(all) == 0 {
+		return "", nil
+	}
+	for _, m := range all {
+		_, mounted, _ := strings.Cut(m, " ")
 		held := slices.ContainsFunc(g.reserved, func(p *placeholder) bool { return p.path == mounted })
-		if mounted == path || !held && !slices.Contains(g.guarded, mounted) {
-			return ""
+		switch {
+		case !subpath.Contains(path, mounted):
+			others = append(others, m)
+		case mounted == path || !held && !slices.Contains(g.guarded, mounted):
+			return "", nil
 		}
 	}
-	return path
+	return path, others
+}
+
+// mounts returns the mounts that a process sees: numbers and paths.
+func (c *caller) mounts() (all []string) {
+	for line := range strings.Lines(string(readProc(fmt.Sprintf("/proc/%d/mountinfo", c.process), nil))) {
+		if f := strings.Fields(line); len(f) > 4 {
+			all = append(all, f[0]+" "+unescaped(f[4]))
+		}
+	}
+	return all
+}
+
+func renamePlace(from, to string) error {
+	return inPlace(from, func(o place) error {
+		return inPlace(to, func(n place) error { return unix.Renameat2(o.dir, o.name, n.dir, n.name, unix.RENAME_NOREPLACE) })
+	})
 }
 
 // unescaped returns a path of a table of mounts, in which blanks are octal numbers.
