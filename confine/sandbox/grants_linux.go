@@ -375,7 +375,7 @@ func (c *caller) name(dir, arg int) fileName {
 }
 
 func (c *caller) umask() (mask uint64) {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.process))
+	status := readProc(fmt.Sprintf("/proc/%d/status", c.process), nil)
 	_, rest, _ := strings.Cut(string(status), "\nUmask:")
 	fmt.Sscanf(rest, "%o", &mask)
 	return mask
