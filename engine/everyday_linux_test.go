@@ -113,6 +113,9 @@ func TestEveryday(t *testing.T) {
 	}
 }
 
+var everydayGit = []string{"~/.gitconfig", "[user]\nname = A\nemail = a@example.com\n[init]\ndefaultBranch = main\n" +
+	"[protocol \"file\"]\nallow = always\n"}
+
 func runEveryday(t *testing.T, at int, file, registry string) {
 	temp := "/tmp"
 	if at != sandboxed {
@@ -124,8 +127,7 @@ func runEveryday(t *testing.T, at int, file, registry string) {
 			t.Skipf("%s is not installed", program)
 		}
 	}
-	p := newFixture(t, append(day.files, "~/.gitconfig", "[user]\nname = A\nemail = a@example.com\n[init]\n"+
-		"defaultBranch = main\n[protocol \"file\"]\nallow = always\n")...)
+	p := newFixture(t, append(day.files, everydayGit...)...)
 	o := p.options(llmtest.New(append(day.calls, llmtest.Reply("done"))...))
 	o.Values["permissions.allow"] = []string{"Network(" + strings.TrimPrefix(registry, "http://") + ")"}
 	o.Values["sandbox.mode"] = "off"
