@@ -31,11 +31,7 @@ func TestEverydayClaude(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			day := readEveryday(t, file, registry, t.TempDir())
-			for _, need := range day.needs {
-				if _, err := exec.LookPath(need); err != nil {
-					t.Skipf("%s is not installed", need)
-				}
-			}
+			day.skipWithout(t)
 			asked := runClaude(t, program, day)
 			t.Logf("Claude Code asks %d questions, Knack %v", asked, day.asks)
 			for at, n := range day.asks {
