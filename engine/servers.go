@@ -28,6 +28,7 @@ type Servers struct {
 	changed func()                                                  // called when a server's state has changed
 	elicit  func(context.Context, mcp.Question) (mcp.Answer, error) // asks the user a server's question
 	chosen  func(tool.Set) tool.Set                                 // removes tools that the user does not want
+	output  func() string                                           // the session's directory for what is too long; "": none
 
 	// No lock is held while a server is called, nor while shared.client is, which has locks of its own.
 	mu        sync.Mutex
@@ -213,7 +214,7 @@ func (m *Servers) prompts() []knack.SlashCommand {
 			all = append(all, knack.SlashCommand{Name: p.Name, Kind: knack.CommandMCP, Description: p.Description,
 				Hint: strings.TrimSpace(hint), Source: "MCP server " + p.Server,
 				Expand: func(ctx context.Context, args string) (string, []string, error) {
-					parts, err := c.Prompt(ctx, p.Name, args, m.elicit)
+					parts, err := c.Prompt(ctx, p.Name, args, m.output(), m.elicit)
 					if err != nil {
 						err = &Error{Err: err, Hint: plain.Line("/" + p.Name + hint)}
 					}

@@ -163,6 +163,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	s.background.Changed = s.changed
 	s.place.home = home
 	s.servers = &Servers{shared: &e.servers, changed: s.changed, elicit: s.elicit,
+		output: func() string { return s.scratch.outputDir() },
 		chosen: func(set tool.Set) tool.Set {
 			return slices.DeleteFunc(chosenTools(e.Project(), o.Tools, s.files, set), e.Project().withholds)
 		}}
