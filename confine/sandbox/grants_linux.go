@@ -35,9 +35,35 @@ type grants struct {
 	guarded  []string // what has a mount because it is protected
 	reserved []*placeholder
 
-	mu     sync.Mutex
+	names  map[string]bool // of paths, and of directories above them that are missing
 	mounts *os.File        // the command's mount namespace
+
+	mu     sync.Mutex
 	made   map[string]bool // directories above a path that the command made
+}
+
+func newGrants(v *view) *grants {
+	g := &grants{paths: v.granted, guarded: slices.Concat(v.protected, v.pinned), reserved: v.reserved,
+		names: map[string]bool{}, made: map[string]bool{}}
+	for _, path := range g.paths {
+		g.names[filepath.Base(path)] = true
+		for dir := filepath.Dir(path); identity(dir) == (inode{}); dir = filepath.Dir(dir) {
+			g.names[filepath.Base(dir)] = true
+		}
+	}
+	return g
+}
+
+// concern reports whether a call may be about what an allowance opens. A command may make thousands of files, and for
+// almost all of them their names say that it is not.
+func (g *grants) concern(n *notification) bool {
+	call, known := makingCalls[n.nr]
+	if !known {
+		return false
+	}
+	c := caller{process: int(n.pid), args: n.args}
+	named := func(arg int) bool { return g.names[filepath.Base(c.text(arg))] }
+	return named(call.path) || call.does == renames && named(call.toPath)
 }
 
 // A makingCall says where the arguments of a system call are that makes or removes a file. An index below 0 means that
@@ -61,10 +87,7 @@ const (
 
 // handle answers a notification. ok is false if the call is to continue.
 func (g *grants) handle(listener int, n *notification) (answer response, ok bool) {
-	call, known := makingCalls[n.nr]
-	if !known {
-		return answer, false
-	}
+	call := makingCalls[n.nr]
 	c := caller{process: threadGroup(n.pid), args: n.args}
 	at, to, text := c.name(call.dir, call.path), fileName{}, ""
 	switch call.does {

@@ -324,8 +324,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if supervised {
 		r.connector = &connector{opened: p.openedSockets(allow, r.view.writable)}
 		if len(r.view.granted) > 0 {
-			r.connector.grants = &grants{paths: r.view.granted, reserved: r.view.reserved,
-				guarded: slices.Concat(r.view.protected, r.view.pinned), made: map[string]bool{}}
+			r.connector.grants = newGrants(r.view)
 		}
 	}
 	if !testing {

@@ -124,6 +124,11 @@ func (c *connector) serve(listener, diag int) {
 			}
 			answer := response{id: n.id}
 			send := func() { control(int(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)) }
+			if n.nr != unix.SYS_CONNECT && !c.grants.concern(&n) {
+				answer.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+				send()
+				continue
+			}
 			select {
 			case free <- true:
 			default:
