@@ -38,8 +38,8 @@ type grants struct {
 	names  map[string]bool // of paths, and of directories above them that are missing
 	mounts *os.File        // the command's mount namespace
 
-	mu     sync.Mutex
-	made   map[string]bool // directories above a path that the command made
+	mu   sync.Mutex
+	made map[string]bool // directories above a path that the command made
 }
 
 func newGrants(v *view) *grants {
