@@ -40,6 +40,7 @@ type grants struct {
 
 	mu   sync.Mutex
 	made map[string]bool // directories above a path that the command made
+	next []string        // files that sed puts in the place of one that it changes
 }
 
 func newGrants(v *view) *grants {
@@ -62,7 +63,10 @@ func (g *grants) concern(n *notification) bool {
 		return false
 	}
 	c := caller{process: int(n.pid), args: n.args}
-	named := func(arg int) bool { return g.names[filepath.Base(c.text(arg))] }
+	named := func(arg int) bool {
+		name := filepath.Base(c.text(arg))
+		return g.names[name] || isNext(name)
+	}
 	return named(call.path) || call.does == renames && named(call.toPath)
 }
 
@@ -112,6 +116,11 @@ func (g *grants) handle(listener int, n *notification) (answer response, ok bool
 		err = g.remove(at, int(flags)&unix.AT_REMOVEDIR)
 	case call.does == removes:
 		err = unix.ENOENT // a file system that is read-only has another error
+	case path == "" && call.does == makesFile:
+		if path = g.nextFile(at, int(flags)); path == "" {
+			break
+		}
+		return g.makeFile(listener, answer, path, int(flags), uint32(mode))
 	case path == "":
 	case call.does == makesFile:
 		return g.makeFile(listener, answer, path, int(flags), uint32(mode))
@@ -138,13 +147,18 @@ var errContinue = errors.New("the call continues")
 func (g *grants) remove(at fileName, flags int) error {
 	path := g.present(at)
 	if path == "" {
-		return errContinue
+		if path = g.nextIn(at); path == "" {
+			return errContinue
+		}
 	}
 	return inPlace(path, func(p place) error { return unix.Unlinkat(p.dir, p.name, flags) })
 }
 
 // rename moves to what an allowance opens something else that it opens, or that the command may move.
 func (g *grants) rename(c *caller, at, to fileName, flags uint64) error {
+	if next := g.nextIn(at); next != "" {
+		return g.replace(next, g.present(to))
+	}
 	new := g.missing(to)
 	if !slices.Contains(g.paths, new) || flags&^unix.RENAME_NOREPLACE != 0 {
 		return errContinue
@@ -168,6 +182,61 @@ func (g *grants) rename(c *caller, at, to fileName, flags uint64) error {
 		}
 	}
 	return g.open(new)
+}
+
+// isNext reports whether a name is one that sed -i gives to the file that it puts in the place of another.
+func isNext(name string) bool {
+	random, ok := strings.CutPrefix(name, "sed")
+	return ok && len(random) == 6 && !strings.ContainsFunc(random, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
+	})
+}
+
+// nextFile returns the path of a new file for sed beside a file that an allowance opens; "": it is none.
+func (g *grants) nextFile(at fileName, flags int) string {
+	const new = unix.O_CREAT | unix.O_EXCL
+	if !isNext(at.name) || flags&new != new || len(g.next) > 100 {
+		return ""
+	}
+	for _, path := range g.paths {
+		if dir := filepath.Dir(path); isFile(path) && identity(dir) == at.dir {
+			g.next = append(g.next, filepath.Join(dir, at.name))
+			return g.next[len(g.next)-1]
+		}
+	}
+	return ""
+}
+
+// nextIn returns the path of a file of sed's that has a name.
+func (g *grants) nextIn(at fileName) string {
+	i := slices.IndexFunc(g.next, func(path string) bool {
+		return filepath.Base(path) == at.name && identity(filepath.Dir(path)) == at.dir
+	})
+	if i < 0 {
+		return ""
+	}
+	return g.next[i]
+}
+
+// replace puts sed's file in the place of one that an allowance opens.
+func (g *grants) replace(next, path string) error {
+	if path == "" || filepath.Dir(next) != filepath.Dir(path) {
+		return unix.EXDEV
+	}
+	err := inPlace(next, func(o place) error {
+		return inPlace(path, func(n place) error { return unix.Renameat(o.dir, o.name, n.dir, n.name) })
+	})
+	if err != nil {
+		return err
+	}
+	return g.open(path)
+}
+
+// end removes what sed left.
+func (g *grants) end() {
+	for _, path := range g.next {
+		inPlace(path, func(p place) error { return unix.Unlinkat(p.dir, p.name, 0) })
+	}
 }
 
 // movable returns the path of a file that the command may rename as it is, with what is mounted in it because it is
@@ -267,7 +336,7 @@ func inPlace(path string, f func(place) error) error {
 // makeFile makes a file in the place of an open call, and gives the process the descriptor.
 func (g *grants) makeFile(listener int, answer response, path string, flags int, mode uint32) (response, bool) {
 	const kept = unix.O_ACCMODE | unix.O_APPEND | unix.O_NONBLOCK | unix.O_DSYNC | unix.O_SYNC | unix.O_NOATIME
-	if flags&unix.O_DIRECTORY != 0 || !slices.Contains(g.paths, path) {
+	if flags&unix.O_DIRECTORY != 0 || !slices.Contains(g.paths, path) && !slices.Contains(g.next, path) {
 		return answer, false // the error of a plain call
 	}
 	fd := -1
@@ -277,7 +346,9 @@ func (g *grants) makeFile(listener int, answer response, path string, flags int,
 	})
 	if err == nil {
 		defer unix.Close(fd)
-		err = g.open(path)
+		if !slices.Contains(g.next, path) { // nobody opens that again
+			err = g.open(path)
+		}
 	}
 	if err != nil {
 		answer.errno = -int32(errnoOf(err))

@@ -38,6 +38,7 @@ func TestGrants(t *testing.T) {
 		"relative":       "cd ~ && mkdir a && cd a && mkdir -p x/y && cd x && echo z > ../../a/x/y/f && cat y/f",
 		"descriptor":     "exec 3< ~ && python3 -c 'import os; os.mkdir(\"a\", dir_fd=3); os.mkdir(\"a/b\", dir_fd=3); print(os.listdir(os.path.expanduser(\"~/a\")))'",
 		"through a link": "ln -s ~ home && mkdir home/a && echo x > home/a/f && cat ~/a/f && rm home",
+		"sed":            "sed -i s/old/new/ ~/there/old && cat ~/there/old; sed -i s/read/writ/ ~/other/file ~/there/old; cat ~/other/file; ls ~/other",
 		"many":           "mkdir ~/a && for i in $(seq 40); do (echo $i > ~/a/$i) & done; wait; ls ~/a | wc -l",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,7 +63,8 @@ func TestGrants(t *testing.T) {
 					text, _ := cmd.CombinedOutput()
 					out = string(text)
 				} else {
-					out, _ = b.allowed(line, workspace.Allowance{Write: []string{b.at("a"), b.at("deep/er/b"), b.at("there")}})
+					out, _ = b.allowed(line, workspace.Allowance{Write: []string{b.at("a"), b.at("deep/er/b"), b.at("there"),
+						b.at("other/file")}})
 				}
 				list, err := exec.Command("find", b.home, "-not", "-path", "*/.git*", "-not", "-path", "*/.local*", "-printf",
 					"%P %y %m %l\n").Output()
@@ -83,11 +85,13 @@ func TestGrants(t *testing.T) {
 // protected in the workspace is not found at another place.
 func TestGrantsOpenNothingElse(t *testing.T) {
 	b := newFixture(t).complete()
-	open := workspace.Allowance{Write: []string{b.at("a")}}
+	open := workspace.Allowance{Write: []string{b.at("a"), b.at("other/file")}}
 	before := b.contents()
 	for _, line := range []string{
-		"mkdir ~/b", "echo x > ~/b", "ln -s / ~/b", "mkdir -p ~/other/b", "echo x > ~/other/file", "rm ~/other/file",
-		"mv ~/other ~/a", "mv ~/other/file ~/a", "mv ~/.ssh ~/a; cat ~/a/id_ed25519", "ln ~/.netrc ~/a; cat ~/a",
+		"mkdir ~/b", "echo x > ~/b", "ln -s / ~/b", "mkdir -p ~/other/b", "echo x > ~/other/sedABCDEF", "echo x > ~/other/file.bak",
+		"python3 -c 'import os; os.open(os.path.expanduser(\"~/other/sedABCDEF\"), os.O_CREAT | os.O_EXCL | os.O_WRONLY)'",
+		"python3 -c 'import os; os.open(os.path.expanduser(\"~/sedABCDEF\"), os.O_CREAT | os.O_EXCL | os.O_WRONLY)'",
+		"mv ~/other ~/a", "mv ~/.ssh ~/a; cat ~/a/id_ed25519", "ln ~/.netrc ~/a; cat ~/a",
 		"ln -s ~/other l; mkdir l/b; rm l", "mv .env ~/a; cat ~/a", "mv sub ~/a; cat ~/a/.env.local; rm -rf ~/a",
 		"mv .git/hooks ~/a; rm -rf ~/a", "mv .claude ~/a; rm -rf ~/a", "rm -rf ~/a/../other",
 	} {

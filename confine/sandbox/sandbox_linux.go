@@ -594,6 +594,9 @@ func (r *run) finish() {
 	}
 	r.program.Release()
 	r.control.Close()
+	if r.connector != nil && r.connector.grants != nil {
+		r.connector.grants.end()
+	}
 	if r.proxy != nil {
 		r.proxy.close()
 	}
