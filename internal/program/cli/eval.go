@@ -397,7 +397,13 @@ func (f *evalFlags) failed(r *eval.Results, base *eval.Results) (failed []string
 		failed = append(failed, p.Skill+": "+fmt.Sprintf(format, args...))
 	}
 	for _, p := range r.Reports {
-		if n := len(p.Problems); n > 0 {
+		n := 0
+		for _, x := range p.Problems {
+			if !x.Warning {
+				n++
+			}
+		}
+		if n > 0 {
 			fail(p, "%s", plain.Count(n, "problem"))
 		}
 		if g := p.Routing; g != nil && g.Recall.Of > 0 && g.Recall.Rate < float64(f.minRecall) {

@@ -100,13 +100,10 @@ func (w *bench) options(c *cobra.Command, f *evalFlags) (suite.Options, error) {
 	if w.engine, err = engine.Open(c.Context(), f.options()); err != nil {
 		return o, err
 	}
-	o.Engine = f.options()
-	o.Engine.Skills, o.Engine.AddDirs = nil, nil // the suite has them
-	if o.Mode != record.Live {                   // what is recorded must be replayed by others
-		o.Engine.NoSettings, o.Engine.Layers, o.Engine.Settings = true, []string{}, nil
-		o.Engine.Plugins = nil
+	if o.Engine = suite.Reproducible(); o.Mode == record.Live {
+		o.Engine = engine.Options{Settings: f.settings, NoSkills: !f.mine()}
 	}
-	o.Engine.NoSkills = !f.mine() // also not those of the program, which change with its version
+	o.Engine.Version, o.Engine.Above = version(), f.options().Above
 	all := w.engine.Models()
 	o.Find = all.Tried
 	if o.Model, err = w.model(c.Context(), f, f.model); err != nil {
