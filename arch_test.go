@@ -55,8 +55,8 @@ var strangers = []string{"engine/project", "engine/part"}
 const starter = "internal/program/cli"
 
 // frontEnds are packages that none but the starter imports.
-var frontEnds = []string{starter, "internal/program/control", "internal/program/line", "internal/program/serve",
-	"internal/program/tui"}
+var frontEnds = []string{starter, "internal/program/acp", "internal/program/control", "internal/program/line", "internal/program/serve",
+	"internal/program/tui", "internal/program/web"}
 
 // TestImportDirection checks every import of the module and fails on one of a district that is not below, and of a
 // package that is not for its importer.

@@ -162,7 +162,7 @@ func TestGates(t *testing.T) {
 		t.Error(err)
 	}
 	w := c.Why("doze", knack.View{})
-	if len(w.Found) != 1 || w.Found[0].Reason != "switched off: the feature doze is off; KNACK_FEATURES=doze turns it on" || len(w.Problems) != 1 ||
+	if len(w.Found) != 1 || w.Found[0].Reason != "switched off: the feature doze is off; start with KNACK_FEATURES=doze" || len(w.Problems) != 1 ||
 		w.Problems[0].Code != "gated" {
 		t.Errorf("%+v", w)
 	}
@@ -302,16 +302,16 @@ func TestGateNames(t *testing.T) {
 		found    bool
 		want     string // why it is closed
 	}{
-		{"dream", nil, true, "the feature dream is off; KNACK_FEATURES=dream turns it on"},
+		{"dream", nil, true, "the feature dream is off; start with KNACK_FEATURES=dream"},
 		{"dream", features{"KAIROS": true}, false, ""},
 		{"dream", features{"Kairos_Dream": true}, false, ""},
 		{"dream", features{"kairos": true, "DREAM": false}, false, "the feature dream is off in settings"},
-		{"dream", features{"loop": true}, false, "the feature dream is off; KNACK_FEATURES=dream turns it on"},
-		{"dream", features{"-dream": true}, false, "the feature dream is off; KNACK_FEATURES=dream turns it on"},
+		{"dream", features{"loop": true}, false, "the feature dream is off; start with KNACK_FEATURES=dream"},
+		{"dream", features{"-dream": true}, false, "the feature dream is off; start with KNACK_FEATURES=dream"},
 		{"hunter", features{"REVIEW_ARTIFACT": true}, false, ""},
 		{"loop", features{"AGENT_TRIGGERS": true}, false, ""},
 		{"schedule", features{"AGENT_TRIGGERS": true}, false,
-			"the feature remote-triggers is off; KNACK_FEATURES=remote-triggers turns it on"},
+			"the feature remote-triggers is off; start with KNACK_FEATURES=remote-triggers"},
 		{"schedule", features{"agentTriggersRemote": true}, false, ""},
 		{"schedule", features{"schedule-remote-agents": true}, false, ""},
 		{"api", features{"BUILDING_CLAUDE_APPS": true}, false, ""},

@@ -104,7 +104,7 @@ func (s *Set) gateState(g gate, found func() bool) string {
 	case off:
 		return "the feature " + g.feature + " is off in settings"
 	case g.closed == "":
-		return "the feature " + g.feature + " is off; KNACK_FEATURES=" + g.feature + " turns it on"
+		return "the feature " + g.feature + " is off; start with KNACK_FEATURES=" + g.feature
 	case found != nil && found():
 		return ""
 	}

@@ -118,13 +118,13 @@ func (t *Turn) askAboutRules(ctx context.Context, k *knack.Skill, path string, a
 		"Deny rules, the sandbox, and the protection of secrets and of protected paths still apply.", path,
 		strings.Join(rules, ", "), what, agent.DescribeAsks(asks)),
 		Options: []Option{
-			{ID: OptionNo, Label: "no, ask as usual"},
 			{ID: "turn", Label: "yes, until this turn ends", Allow: true},
 		}}
 	if canStore {
 		q.Options = append(q.Options, Option{ID: "always", Allow: true,
-			Label: "always, while its files stay the same (you confirm by typing)"})
+			Label: "yes, while its files stay the same (you confirm by typing)"})
 	}
+	q.Options = append(q.Options, Option{ID: OptionNo, Label: "no, ask as usual"})
 	a, err := t.session.ask(ctx, hook.NoticePermission, title, q)
 	if err != nil || a.Declined || a.Option != "always" {
 		return err == nil && !a.Declined && a.Option == "turn", false, err

@@ -221,7 +221,7 @@ func (s *Plugins) List() ([]PluginInfo, error) {
 		return all, nil
 	}
 	store := install.User(s.project.options.Env.DataDir(), s.project.options.Env.ConfigDir())
-	lock, err := install.ReadLock(store.Lock)
+	lock, err := s.lock()
 	if err != nil {
 		return all, err
 	}

@@ -164,9 +164,9 @@ func checkKey(key string) (string, error) {
 	case key == "":
 		return "", errors.New("no key was given")
 	case strings.HasPrefix(key, "/"):
-		return "", errors.New("that is not a key but a command or a path")
+		return "", errors.New("a key does not begin with a slash, but a command or a path does")
 	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", errors.New("that is not a key: it contains spaces or characters that no key has")
+		return "", errors.New("a key has no spaces and no special characters")
 	}
 	return key, nil
 }
@@ -193,11 +193,11 @@ func (m *Models) CheckKey(provider, key string) error {
 	})) {
 		return nil
 	}
-	form := fmt.Sprintf("has %d characters or more", minKey)
+	form := fmt.Sprintf("have %d characters or more", minKey)
 	if len(p.KeyPrefix) > 0 {
-		form += " and begins with " + strings.Join(p.KeyPrefix, " or ")
+		form = "begin with " + strings.Join(p.KeyPrefix, " or ") + " and " + form
 	}
-	return fmt.Errorf("that is not a key of %s, which %s", provider, form)
+	return fmt.Errorf("keys of %s %s", models.Vendor(provider), form)
 }
 
 // KeyProblems reports the keys in use that do not have the form of their provider's keys. It contacts no provider.

@@ -277,7 +277,8 @@ func (m *Models) modelHint(e *llm.Error, id string) string {
 			return "knack help models: the setting providers." + name + ".keyHelper prints the key"
 		}
 		if _, env := p.EnvKey(m.getenv); env != "" {
-			return fmt.Sprintf("export %s=…, which is the key in use; or unset it, and knack login %s", env, name)
+			return fmt.Sprintf("%s refused the key in %s. Set another one, or unset it and run knack login %s.",
+				models.Vendor(name), env, name)
 		}
 		return "knack login " + name
 	case e.Status == http.StatusNotFound:
@@ -390,14 +391,14 @@ func modelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
 }
 
 // ErrNoModel is the error of a session that has no model to use.
-var ErrNoModel = errors.New("no model: there is no key in the environment and no local server is configured")
+var ErrNoModel = errors.New("no model: no API key and no local model was found")
 
 // noModel returns the error for a missing model, with how to get one.
 func noModel() error {
 	return &Error{Err: ErrNoModel,
 		Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
 			"export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
-			"knack --model offline … needs neither, but only runs skills that spell out their steps"}
+			"knack --model offline … works without one: it runs skills with fixed steps"}
 }
 
 // authorize sets the key of e. A server other than the vendor's may need none.

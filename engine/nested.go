@@ -77,8 +77,8 @@ func (t *Turn) askNested(ctx context.Context, p *Project, found []knack.Source) 
 	a, err := t.session.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: strings.TrimRight(b.String(),
 		"\n"),
 		Asker: AskerTrust,
-		Options: []Option{{ID: OptionNo, Label: "no, leave them out"},
-			{ID: OptionYes, Label: "yes, as they are now", Allow: true}}})
+		Options: []Option{{ID: OptionYes, Label: "yes, as they are now", Allow: true},
+			{ID: OptionNo, Label: "no, leave them out"}}})
 	switch {
 	case err != nil: // no answer: the problems list what is left out
 	case a.Option == OptionYes && !a.Declined:

@@ -134,17 +134,19 @@ const OptionEdits = "edits"
 
 // A Field is one input of a form.
 type Field struct {
-	Name     string // the key in Answer.Values
-	Label    string
-	Short    string // one or two words for the label, may be ""
-	Help     string
-	Default  string
-	Type     FieldType
-	Options  []Option // for FieldChoice
-	Many     bool     // for FieldChoice: the value is a list
-	Other    bool     // for FieldChoice: free text is allowed too
-	Required bool
-	Min, Max *float64 // for FieldNumber; for FieldText in characters
+	Name    string // the key in Answer.Values
+	Label   string
+	Short   string // one or two words for the label, may be ""
+	Help    string
+	Default string
+	Type    FieldType
+	Options []Option // for FieldChoice
+	Many    bool     // for FieldChoice: the value is a list
+	Other   bool     // for FieldChoice: free text is allowed too
+	// OtherLabel and OtherHelp are those of the choice that is free text; "": "something else".
+	OtherLabel, OtherHelp string
+	Required              bool
+	Min, Max              *float64 // for FieldNumber; for FieldText in characters
 }
 
 // A FieldType is the kind of value that a Field accepts. The zero FieldType is text.
@@ -168,7 +170,8 @@ type Answer struct {
 	Input   json.RawMessage
 	Updates []gate.Update
 	Stop    bool // for a declined approval: the run ends
-	// Declined means that the user saw the question and chose not to answer it.
+	// Declined means that the user saw the question and chose not to answer it. Values has the fields that were answered
+	// before.
 	Declined bool
 }
 
@@ -240,8 +243,8 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 	q.Text = cmp.Or(q.Text, s.servers.describe(r.Tool))
 	for _, c := range r.Choices {
 		if c == gate.No && r.Edits {
-			q.Options = append(q.Options, Option{ID: OptionEdits, Label: "yes, and all edits", Allow: true, Lasts: gate.Once,
-				Help: "mode acceptEdits: files here change without asking"})
+			q.Options = append(q.Options, Option{ID: OptionEdits, Label: "yes, and stop asking for edits in this folder", Allow: true,
+				Lasts: gate.Once})
 		}
 		o := Option{ID: c.String(), Lasts: c, Allow: c != gate.No}
 		switch c {
@@ -250,11 +253,16 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 		case gate.Once:
 			o.Label = "yes"
 		case gate.Session:
-			o.Label, o.Help = "yes, in this session", strings.Join(r.ShownRules(), ", ")
+			o.Label, o.Help = "yes, and allow in this session", strings.Join(r.ShownRules(), ", ")
 		case gate.Always:
-			o.Label, o.Help = "always", strings.Join(r.ShownRules(), ", ")
+			o.Label, o.Help = "yes, and always allow here", strings.Join(r.ShownRules(), ", ")
 		}
 		q.Options = append(q.Options, o)
+	}
+	for _, f := range r.Files {
+		if f.Data != nil && !f.Changed {
+			q.Documents = append(q.Documents, Document{Title: r.Short(f.Path), Help: "runs", Text: string(f.Data), Name: f.Path})
+		}
 	}
 	message := "Knack asks whether " + r.Tool + " may run"
 	if r.Name == gate.NetworkTool {
@@ -329,21 +337,33 @@ func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]s
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case a.Declined && a.Reason != "":
-		return nil, errors.New("the user does not answer this question: " + a.Reason)
-	case a.Declined:
-		return nil, errors.New("the user does not answer this question")
+	if a.Declined && (len(a.Values) == 0 || a.Reason != "") {
+		return nil, skipped{a.Reason}
 	}
 	answers := make([]string, len(q.Fields))
 	for i, f := range q.Fields {
-		answers[i] = a.Text(f.Name)
+		if answers[i] = a.Text(f.Name); a.Declined && a.Values[f.Name] == nil {
+			answers[i] = "(the user skipped this question)"
+			continue
+		}
 		var chosen []string
 		if f.Many && json.Unmarshal(a.Values[f.Name], &chosen) == nil {
 			answers[i] = strings.Join(chosen, ", ")
 		}
 	}
 	return answers, nil
+}
+
+// skipped is the error of the model's question that the user did not answer, with what the user said instead.
+type skipped struct{ reason string }
+
+func (e skipped) Error() string {
+	return strings.TrimSuffix("the user does not answer this question: "+e.reason, ": ")
+}
+
+// People says it for the user.
+func (e skipped) People() string {
+	return strings.TrimSuffix("you skipped the question: "+e.reason, ": ")
 }
 
 // Ask asks the user a question of a command. If there is nobody to ask, the error is ErrCannot.

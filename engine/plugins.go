@@ -33,8 +33,9 @@ type Plugins struct {
 	project  *Project
 	used     []usedPlugin
 	problems []knack.Problem
-	// lock reads the user's lock once: with a hundred plugins it is large.
-	lock func() (*install.Lock, error)
+	// lock reads once what the user installed, for all projects and for this one: with a hundred plugins it is large.
+	lock  func() (*install.Lock, error)
+	stale []string // installed for this project, and not what its lock asks for; known once lock was called
 }
 
 // Plugins returns the project's plugins.
@@ -55,7 +56,9 @@ func (s *Plugins) read() error {
 		if env.DataDir() == "" {
 			return &install.Lock{}, nil
 		}
-		return install.ReadLock(install.User(env.DataDir(), env.ConfigDir()).Lock)
+		lock, stale, err := install.User(env.DataDir(), env.ConfigDir()).InProject(s.project.root)
+		s.stale = stale
+		return lock, err
 	})
 	if s.project.options.Bare || s.project.options.NoSkills {
 		return nil
@@ -108,12 +111,17 @@ func (s *Plugins) readInstalled() {
 	for _, name := range install.IDs(lock.Skills) {
 		s.useSkill(store.Path(lock.Skills[name]), name, lock.Skills[name])
 	}
+	for _, id := range s.stale {
+		bad(knack.CodeChanged, install.SharedLock(s.project.root), "knack sync, with --prune to remove what it does not name",
+			"%s is not used as it was installed for this project: its %s does not name these files", plain.Line(id),
+			install.LockName)
+	}
 	if len(ids) == 0 {
 		return
 	}
-	projects, err := install.ReadLock(filepath.Join(s.project.root, ".knack", install.LockName))
+	projects, err := install.ReadLock(install.SharedLock(s.project.root))
 	if err != nil {
-		bad(knack.CodeJSONInvalid, filepath.Join(s.project.root, ".knack", install.LockName), "", "it is ignored: %v", err)
+		bad(knack.CodeJSONInvalid, install.SharedLock(s.project.root), "", "it is ignored: %v", err)
 		projects = &install.Lock{}
 	}
 	others := sync.OnceValue(func() map[string]install.Found {
@@ -133,6 +141,9 @@ func (s *Plugins) readInstalled() {
 			s.problems = append(s.problems, knack.Problem{Code: knack.CodePluginMissing, Severity: knack.Warn,
 				Path: others()[id].Dir, Hint: "knack plugin import " + id, Message: "the plugin " + plain.Line(id) +
 					" is on in the settings, " + install.Program(id) + " has installed it, and you have not approved it here"})
+		case it == nil && pinned != nil:
+			bad(knack.CodePluginMissing, install.SharedLock(s.project.root), "knack sync", "the plugin %s is on in the "+
+				"settings, and is not installed: the project's %s says where it comes from", plain.Line(id), install.LockName)
 		case it == nil:
 			bad(knack.CodePluginMissing, "", "knack plugin add "+plain.Line(id)+", or knack plugin disable "+plain.Line(id),
 				"the plugin %s is on in the settings, and is not installed", plain.Line(id))
@@ -143,7 +154,7 @@ func (s *Plugins) readInstalled() {
 			bad(knack.CodeSettingIgnored, store.Path(it), "", "the plugin %s is not used: blockedMarketplaces, which the "+
 				"administrator has set, contains its marketplace, or cannot be read", plain.Line(id))
 		case pinned != nil && pinned.Tree != it.Tree:
-			bad(knack.CodeChanged, store.Path(it), "knack plugin update "+plain.Line(id),
+			bad(knack.CodeChanged, store.Path(it), "knack sync",
 				"the plugin %s is not used: the project's %s has another version", plain.Line(id), install.LockName)
 		default:
 			if now := others()[id].Dir; it.Place != "" && now != it.Place {
@@ -200,7 +211,10 @@ func (s *Plugins) NameTaken(name, id string) string {
 }
 
 // changedHint is what a person can do when files of a plugin or skill are not those that were installed.
-func changedHint(id string) string {
+func changedHint(id string, it *install.Item) string {
+	if it.OfProject() {
+		return "knack sync"
+	}
 	id = plain.Line(id)
 	return "knack skill diff " + id + ", then knack skill accept " + id
 }
@@ -215,7 +229,7 @@ func (s *Plugins) useSkill(dir, name string, it *install.Item) {
 	}
 	defer root.Close()
 	r := it.NewReader(root, dir)
-	r.Hint = changedHint(name)
+	r.Hint = changedHint(name, it)
 	if drift := r.Drift(); !drift.IsZero() {
 		s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: dir,
 			Message: fmt.Sprintf("the skill %s is not used: it has changed since it was installed (%s)", name, drift),
@@ -329,7 +343,7 @@ func readPlugin(dir, id string, it *install.Item) (x readResult) {
 		x.id = x.Name + "@inline"
 	} else {
 		verified := it.NewReader(root, dir)
-		verified.Hint = changedHint(id)
+		verified.Hint = changedHint(id, it)
 		found := plugin.Read(verified, plugin.Options{Name: name, Entry: it.Entry})
 		if drift := verified.Drift(); !drift.IsZero() {
 			bad(knack.CodeChanged, verified.Hint,

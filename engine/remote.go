@@ -48,8 +48,8 @@ func (r *remoteSkills) show(ctx context.Context, c agent.SkillCall) error {
 		Text: fmt.Sprintf("The MCP server %s sent it. It asks for: %s.", plain.Line(k.Origin.Label),
 			agent.DescribeAsks(c.Asks)),
 		Options: []Option{
-			{ID: OptionNo, Label: "no, only its text"},
 			{ID: gate.Always.String(), Label: "yes, while its text stays the same", Allow: true},
+			{ID: OptionNo, Label: "no, only its text"},
 		}}
 	if points, documents, hash := r.describe(ctx, k); hash == c.Asks.Hash {
 		q.Points, q.Documents = points, documents

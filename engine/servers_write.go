@@ -122,14 +122,14 @@ func (d *directoryServers) unwritten(s mcp.Server, u mcp.Unwritten) string {
 		}
 	}
 	dir = subpath.Short(dir, p.home)
-	how := fmt.Sprintf("to allow it, add %q to sandbox.allowWrite in your settings", dir)
+	how := fmt.Sprintf("To allow it, add %q to sandbox.allowWrite in your settings", dir)
 	switch s.Origin {
 	case permission.Project:
-		how = "to allow it: knack trust --mcp-write " + dir
+		how = "To allow it: knack trust --mcp-write " + dir
 	case permission.Managed, permission.Flag, permission.User:
-		how = fmt.Sprintf(`to allow it, add "write": [%q] to its definition in %s`, dir, subpath.Short(s.DefinedIn, p.home))
+		how = fmt.Sprintf(`To allow it, add "write": [%q] to its definition in %s`, dir, subpath.Short(s.DefinedIn, p.home))
 	}
-	return "the sandbox does not let this server write " + what + "; " + how
+	return "the sandbox does not let this server write " + what + ". " + how
 }
 
 // ownSandbox says what lets a server start its browser, whose own sandbox needs what Knack's refuses; "": it starts

@@ -488,9 +488,9 @@ func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 		m, err = models.Default(ctx, "")
 	}
 	if errors.Is(err, ErrNoModel) && s.person != nil {
-		return nil, &Error{Err: ErrNoModel, Hint: "/login anthropic (or openai, google, openrouter) stores a key\n" +
-			"/settings model NAME chooses a local server's model, such as ollama/llama3\n" +
-			"/model offline needs neither, but only runs skills that spell out their steps"}
+		return nil, &Error{Err: ErrNoModel, Hint: "/login adds a key\n" +
+			"/settings model NAME chooses a local model, such as ollama/llama3\n" +
+			"/model offline works without one: it runs skills with fixed steps"}
 	}
 	if err != nil {
 		return nil, err

@@ -67,8 +67,8 @@ func (u *Unread) Ask(ctx context.Context, who Person) error {
 	}
 	a, err := who.Ask(ctx, Question{Title: "Go on without restrictions in the settings?", Asker: AskerSettings,
 		Text: strings.Join(lines, "\n"), Options: []Option{
-			{ID: OptionNo, Label: "stop", Help: "correct the file first"},
 			{ID: OptionYes, Label: "go on without them", Help: "in this session; these files allow nothing", Allow: true},
+			{ID: OptionNo, Label: "stop", Help: "correct the file first"},
 		}})
 	if err != nil || a.Declined || a.Option != OptionYes {
 		return stop

@@ -91,7 +91,7 @@ var scenes = []scene{
 				{"oldText": "hello, world", "newText": "hello, knack"}}}},
 			bash("b", "grep -n hello main.go | tee found")}},
 			{Text: "The program says `hello, knack` now, and `grep` finds it **once**.", Usage: usage}},
-		steps: []step{{prompt, "Change the greeting to knack\r"}, {`3 no, and`, "1"}, {`tee found[^?]*1 yes`, "1"},
+		steps: []step{{prompt, "Change the greeting to knack\r"}, {`3 no, and`, "1"}, {`tee found[^❯]*1 yes`, "1"},
 			{`finds it once\.\n\n❯`, ""}}},
 	{name: "question", width: 80, height: 16,
 		script: []llmtest.Answer{{When: "Store", Calls: []llmtest.Call{{ID: "q", Name: "ask", Input: map[string]any{
@@ -126,14 +126,14 @@ var scenes = []scene{
 		script: []llmtest.Answer{{When: "tidy", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "oldText": "hello, world", "newText": "hi"}}}},
 			{Calls: []llmtest.Call{bash("b", "rm parser.go notes.txt")}}, {Text: "It is tidy."}},
-		steps: []step{{prompt, "tidy up\r"}, {`3 no, and`, "1"}, {`rm parser[^?]*1 yes`, "1"}, {`is tidy\.\n\n❯`, "/undo\r"},
+		steps: []step{{prompt, "tidy up\r"}, {`3 no, and`, "1"}, {`rm parser[^❯]*1 yes`, "1"}, {`is tidy\.\n\n❯`, "/undo\r"},
 			{`takes this back\n\n❯`, ""}}},
 	{name: "rewind", width: 80, height: 24, repository: true, files: notesFile,
 		script: []llmtest.Answer{{When: "greet", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "oldText": "hello, world", "newText": "hi"}}}},
 			{Text: "It greets."}, {When: "clean", Calls: []llmtest.Call{bash("b", "rm notes.txt")}}, {Text: "It is clean."}},
 		steps: []step{{prompt, "greet shortly\r"}, {`3 no, and`, "1"}, {`greets\.\n\n❯`, "clean up\r"},
-			{`rm notes[^?]*1 yes`, "1"}, {`is clean\.\n\n❯`, "/rewind\r"}, {`(?s)/rewind.*greet shortly.*file`, "\x1b[B"},
+			{`rm notes[^❯]*1 yes`, "1"}, {`is clean\.\n\n❯`, "/rewind\r"}, {`(?s)/rewind.*greet shortly.*file`, "\x1b[B"},
 			{`greet shortly`, ""}}},
 	{name: "worktree", width: 80, height: 24, repository: true, files: notesFile,
 		script: []llmtest.Answer{{When: "beside", Calls: []llmtest.Call{
@@ -148,7 +148,7 @@ var scenes = []scene{
 			{Calls: []llmtest.Call{{ID: "v", Name: "EnterWorktree", Input: map[string]any{"name": "../elsewhere"}}}},
 			{Calls: []llmtest.Call{{ID: "x", Name: "ExitWorktree", Input: map[string]any{"action": "remove"}}}},
 			{Text: "Neither name can be used."}},
-		steps: []step{{prompt, "work beside me\r"}, {`1 yes`, "1"}, {`elsewhere[^?]*1 yes`, "1"},
+		steps: []step{{prompt, "work beside me\r"}, {`1 yes`, "1"}, {`elsewhere[^❯]*1 yes`, "1"},
 			{`be used\.\n\n❯`, ""}}},
 	{name: "web", width: 80, height: 20,
 		script: []llmtest.Answer{{When: "say", Calls: []llmtest.Call{

@@ -12,6 +12,8 @@ const (
 	ReasonProtected = "protected path: "   // followed by the pattern that protects it
 	ReasonSecret    = "secret: "           // followed by the pattern
 	ReasonExpansion = bash.ReasonExpansion // followed by the word
+	ReasonScript    = bash.ReasonScript
+	ReasonInput     = bash.ReasonInput
 )
 
 // Reasons shown to the user with a decision. Reasons for a particular command come from its

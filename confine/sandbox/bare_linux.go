@@ -113,7 +113,7 @@ func (n *protectedFiles) moveLayout(b newBare, names []string) string {
 		now = plain.List(moved, 8) + " have the ending .refused-1 or higher now, directories without files are removed"
 	}
 	return fmt.Sprintf("%s (%s) did not exist before and made %s a repository of git, whose configuration other programs "+
-		"obey: %s; the rule that allows it: %s", filepath.Join(b.dir, made[0]), plain.List(made, 8), b.dir, now,
+		"obey: %s. To allow it: %s", filepath.Join(b.dir, made[0]), plain.List(made, 8), b.dir, now,
 		editRule(b.dir))
 }
 

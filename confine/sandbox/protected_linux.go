@@ -443,7 +443,7 @@ func within(aside []movedFile, path string) bool {
 func (n *protectedFiles) aside(path string, found fileID) movedFile {
 	if found.dir && removeDirs(n.rootOf(path), path, found) {
 		return movedFile{path: path, gone: true, note: fmt.Sprintf("%s is protected and did not exist before: the command "+
-			"left a directory without files there, which was removed; the rule that allows it: %s", path, editRule(path))}
+			"left a directory without files there, which was removed. To allow it: %s", path, editRule(path))}
 	}
 	p, err := openPlace(n.rootOf(path), path)
 	if err == nil {
@@ -454,7 +454,7 @@ func (n *protectedFiles) aside(path string, found fileID) movedFile {
 		to := fmt.Sprintf("%s.refused-%d", p.name, i)
 		if err = p.rename(to); err == nil {
 			m := movedFile{path: path, to: filepath.Join(filepath.Dir(path), to), note: fmt.Sprintf("%s is protected and did not "+
-				"exist before: what the command left there is now %s; the rule that allows it: %s", path, to, editRule(path))}
+				"exist before: what the command left there is now %s. To allow it: %s", path, to, editRule(path))}
 			if found.dir {
 				n.disarmMoved(&m)
 			}

@@ -188,7 +188,7 @@ func (p *proxy) refused() []string {
 }
 
 // HowToAllow comes before what allows a blocked host, in the messages of workspace.Exit.Refused.
-const HowToAllow = "; to allow it: "
+const HowToAllow = ". To allow it: "
 
 func blockedHost(address string) string { return "host " + address + " is blocked" }
 

@@ -79,7 +79,7 @@ func (v *view) path(path string) string {
 		return ""
 	}
 	if withinAny(append(slices.Clone(v.hidden), v.emptied...), resolved) {
-		return fmt.Sprintf("reading %s: it contains secrets; the rule that allows it: %s", path, readRule(path))
+		return fmt.Sprintf("reading %s, which contains secrets. To allow it: %s", path, readRule(path))
 	}
 	// The deepest path that contains the file decides.
 	best, writable := "", false
@@ -100,12 +100,12 @@ func (v *view) path(path string) string {
 	case strings.HasPrefix(resolved, "/dev/"), strings.HasPrefix(resolved, "/proc/"):
 		return ""
 	case writable && slices.Contains(v.pinned, resolved):
-		return fmt.Sprintf("renaming %s: it is protected; the rule that allows it: %s", path, editRule(path))
+		return fmt.Sprintf("renaming %s, which is protected. To allow it: %s", path, editRule(path))
 	case writable:
 		// Git writes NAME.lock first; what it may not replace is NAME.
 		return ""
 	case slices.Contains(v.protected, best):
-		return fmt.Sprintf("writing %s: it is protected; the rule that allows it: %s", path, editRule(path))
+		return fmt.Sprintf("writing %s, which is protected. To allow it: %s", path, editRule(path))
 	}
 	if info, err := os.Lstat(filepath.Dir(resolved)); err != nil || !info.IsDir() {
 		return "" // a word that only looks like a path
@@ -113,6 +113,6 @@ func (v *view) path(path string) string {
 	if info, err := os.Lstat(resolved); err == nil && info.Mode().Perm()&0o222 == 0 && !info.IsDir() {
 		return "" // it would be refused without a sandbox too
 	}
-	return fmt.Sprintf("writing %s: it lies outside the working directory; the rule that allows it: %s", path,
+	return fmt.Sprintf("writing %s, outside this folder. To allow it: %s", path,
 		editRule(path))
 }

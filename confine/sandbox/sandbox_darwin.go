@@ -109,14 +109,14 @@ func (s seatbelt) judge(dir, name string) string {
 	case withinAny(s.opened, at), withinAny(s.readable, at):
 		return ""
 	case withinAny(s.secrets, at), permission.KeyFile(filepath.Base(at)) && withinAny(s.roots, at):
-		return fmt.Sprintf("reading %s: it contains secrets; the rule that allows it: %s", path, readRule(path))
+		return fmt.Sprintf("reading %s, which contains secrets. To allow it: %s", path, readRule(path))
 	case withinAny(append(s.write, s.temp), at), withinAny(s.roots, at) && !guarded(s.protected, at):
 		return ""
 	}
 	if info, err := os.Lstat(filepath.Dir(at)); err != nil || !info.IsDir() {
 		return "" // a word that only looks like a path
 	}
-	return fmt.Sprintf("writing %s: it is outside the working directory or protected; the rule that allows it: %s", path,
+	return fmt.Sprintf("writing %s, which is outside this folder or protected. To allow it: %s", path,
 		editRule(path))
 }
 

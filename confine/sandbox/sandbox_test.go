@@ -290,7 +290,7 @@ func TestHeld(t *testing.T) {
 	ended.Wait()
 	if got := p.refused(); !slices.Equal(got, []string{"host no.example:443 is blocked: the user declined",
 		"host denied.example:443 is blocked: the settings deny it",
-		"host gone.example:443 is blocked: the program did not wait for the answer; to allow it: --allow " +
+		"host gone.example:443 is blocked: the program did not wait for the answer. To allow it: --allow " +
 			"'Network(gone.example)'"}) {
 		t.Errorf("%q", got)
 	}
@@ -305,7 +305,7 @@ func TestPassedBy(t *testing.T) {
 		{"seen.example", "curl: could not resolve host: seen.example", ""},
 		{"git.example", "ssh: could not resolve hostname git.example: name or service not known",
 			"host git.example is blocked: the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out. ssh " +
-				"cannot use it; git does with https://git.example/…; to allow it: the setting sandbox.allowHosts"},
+				"cannot use it; git does with https://git.example/…. To allow it: the setting sandbox.allowHosts"},
 		{"listed.example", "no such host", "host listed.example is blocked: the program does not use the sandbox's proxy " +
 			"(HTTPS_PROXY), the only way out"},
 	} {

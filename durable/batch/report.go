@@ -1,15 +1,14 @@
 package batch
 
 import (
-	"bytes"
 	"cmp"
 	_ "embed"
 	"fmt"
-	"html"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/markup"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -20,26 +19,26 @@ var reportStyle string
 // need their rows.
 func Report(b Batch, t Totals, runs []Run) []byte {
 	p := &page{}
-	p.f("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "+
+	p.F("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "+
 		"content=\"width=device-width\">"+
-		"<title>%s</title><style>%s</style></head><body>\n", b.Name, raw(reportStyle))
-	p.f("<h1>%s</h1><p class=\"about\">batch %s in <code>%s</code>, begun %s</p>\n", b.Name, b.ID, b.Dir,
+		"<title>%s</title><style>%s</style></head><body>\n", b.Name, markup.HTML(reportStyle))
+	p.F("<h1>%s</h1><p class=\"about\">batch %s in <code>%s</code>, begun %s</p>\n", b.Name, b.ID, b.Dir,
 		b.Created.Format("2 January 2006, 15:04 MST"))
 	p.summary(b, t, runs)
 	if len(runs) > 0 {
-		p.f("<h2>Outcome</h2>\n")
+		p.F("<h2>Outcome</h2>\n")
 		p.outcome(t, len(runs))
-		p.f("<h2>Time</h2>\n")
+		p.F("<h2>Time</h2>\n")
 		p.timeline(runs)
 		p.histogram("Time of a task", runs, func(r Run) float64 { return r.Took.Seconds() },
 			func(v float64) string { return Took(time.Duration(v * float64(time.Second))) })
-		p.f("<h2>Cost</h2>\n")
+		p.F("<h2>Cost</h2>\n")
 		p.spending(runs)
 		p.histogram("Cost of a task", runs, func(r Run) float64 { return r.Spent.Cost }, Dollars)
 	}
 	p.uncertain(runs)
 	p.table(runs)
-	p.f("</body></html>\n")
+	p.F("</body></html>\n")
 	return p.Bytes()
 }
 
@@ -64,25 +63,7 @@ func Took(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// raw is HTML.
-type raw string
-
-type page struct{ bytes.Buffer }
-
-// f writes a format; texts are escaped, also what reorders text or cannot be seen.
-func (p *page) f(format string, args ...any) {
-	for i, a := range args {
-		switch a := a.(type) {
-		case raw:
-			args[i] = string(a)
-		case string:
-			args[i] = html.EscapeString(plain.Text(a))
-		case State:
-			args[i] = html.EscapeString(string(a))
-		}
-	}
-	fmt.Fprintf(p, format, args...)
-}
+type page struct{ markup.Page }
 
 // states are the states in the order in which they are shown.
 var states = []State{Done, Failed, Refused, Cancelled, Waiting, Running, Ready}
@@ -100,9 +81,9 @@ func (p *page) summary(b Batch, t Totals, runs []Run) {
 			last = r.Ended
 		}
 	}
-	p.f("<dl class=\"figures\">")
+	p.F("<dl class=\"figures\">")
 	figure := func(name, value, more string) {
-		p.f("<div><dt>%s</dt><dd>%s</dd><dd class=\"more\">%s</dd></div>", name, value, more)
+		p.F("<div><dt>%s</dt><dd>%s</dd><dd class=\"more\">%s</dd></div>", name, value, more)
 	}
 	figure("tasks", fmt.Sprint(all), fmt.Sprintf("%d done", t.Runs[Done]))
 	cost := "no limit"
@@ -120,7 +101,7 @@ func (p *page) summary(b Batch, t Totals, runs []Run) {
 	figure("requests", fmt.Sprint(t.Spent.Requests),
 		fmt.Sprintf("%s tokens in, %s out", thousands(u.Input+u.CacheRead+u.CacheWrite),
 			thousands(u.Output)))
-	p.f("</dl>\n")
+	p.F("</dl>\n")
 }
 
 func thousands(n int) string {
@@ -136,23 +117,23 @@ func thousands(n int) string {
 // outcome draws one bar of states.
 func (p *page) outcome(t Totals, all int) {
 	const width, height = 900.0, 28
-	p.f("<svg viewBox=\"0 0 900 28\" role=\"img\" aria-label=\"Outcome of %d tasks\">", all)
+	p.F("<svg viewBox=\"0 0 900 28\" role=\"img\" aria-label=\"Outcome of %d tasks\">", all)
 	x := 0.0
 	for _, s := range states {
 		w := width * float64(t.Runs[s]) / float64(all)
 		if w > 0 {
-			p.f("<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"><title>%d %s</title></rect>", s, x, w,
+			p.F("<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"><title>%d %s</title></rect>", s, x, w,
 				height, t.Runs[s], s)
 		}
 		x += w
 	}
-	p.f("</svg>\n<ul class=\"legend\">")
+	p.F("</svg>\n<ul class=\"legend\">")
 	for _, s := range states {
 		if n := t.Runs[s]; n > 0 {
-			p.f("<li><i class=\"%s\"></i>%d %s</li>", s, n, s)
+			p.F("<li><i class=\"%s\"></i>%d %s</li>", s, n, s)
 		}
 	}
-	p.f("</ul>\n")
+	p.F("</ul>\n")
 }
 
 // most is how many rows the timeline has.
@@ -167,7 +148,7 @@ func (p *page) timeline(runs []Run) {
 		}
 	}
 	if len(ran) == 0 {
-		p.f("<p>Nothing has run yet.</p>\n")
+		p.F("<p>Nothing has run yet.</p>\n")
 		return
 	}
 	slices.SortFunc(ran, func(a, b Run) int { return a.Began.Compare(b.Began) })
@@ -180,31 +161,31 @@ func (p *page) timeline(runs []Run) {
 	span := max(last.Sub(first), time.Millisecond)
 	cut := len(ran) - most
 	if cut > 0 {
-		p.f("<p class=\"about\">The %d tasks that took longest, in the order in which they began.</p>\n", most)
+		p.F("<p class=\"about\">The %d tasks that took longest, in the order in which they began.</p>\n", most)
 		slices.SortStableFunc(ran, func(a, b Run) int { return cmp.Compare(b.Took, a.Took) })
 		ran = ran[:most]
 		slices.SortFunc(ran, func(a, b Run) int { return a.Began.Compare(b.Began) })
 	}
 	const row, left, width = 16, 190.0, 700.0
 	height := row*len(ran) + 24
-	p.f("<svg viewBox=\"0 0 900 %d\" role=\"img\" aria-label=\"When each task ran\">", height)
+	p.F("<svg viewBox=\"0 0 900 %d\" role=\"img\" aria-label=\"When each task ran\">", height)
 	for i := range 5 {
 		x := left + width*float64(i)/4
-		p.f("<line class=\"grid\" x1=\"%.1f\" y1=\"0\" x2=\"%.1f\" y2=\"%d\"/>", x, x, row*len(ran)+4)
+		p.F("<line class=\"grid\" x1=\"%.1f\" y1=\"0\" x2=\"%.1f\" y2=\"%d\"/>", x, x, row*len(ran)+4)
 		anchor := "middle"
 		if i == 4 {
 			anchor = "end"
 		}
-		p.f("<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>", x, height-4, anchor, Took(span*time.Duration(i)/4))
+		p.F("<text x=\"%.1f\" y=\"%d\" text-anchor=\"%s\">%s</text>", x, height-4, anchor, Took(span*time.Duration(i)/4))
 	}
 	for i, r := range ran {
 		x := left + width*float64(r.Began.Sub(first))/float64(span)
 		w := max(1.5, width*float64(end(r).Sub(r.Began))/float64(span))
-		p.f("<text x=\"%.1f\" y=\"%d\" text-anchor=\"end\">%s</text>", left-8, row*i+13, clip(r.Key, 26))
-		p.f("<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"2\"><title>%s: %s, %s</title></rect>",
+		p.F("<text x=\"%.1f\" y=\"%d\" text-anchor=\"end\">%s</text>", left-8, row*i+13, clip(r.Key, 26))
+		p.F("<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"2\"><title>%s: %s, %s</title></rect>",
 			r.State, x, row*i+3, w, row-5, r.Key, r.State, Took(r.Took))
 	}
-	p.f("</svg>\n")
+	p.F("</svg>\n")
 }
 
 // end returns when a run ended, or was last seen.
@@ -250,17 +231,17 @@ func (p *page) spending(runs []Run) {
 		total += x.cost
 	}
 	if total == 0 {
-		p.f("<p>Nothing was paid for, or the prices of the models are not known.</p>\n")
+		p.F("<p>Nothing was paid for, or the prices of the models are not known.</p>\n")
 		return
 	}
 	first := points[0].at
 	span := max(points[len(points)-1].at.Sub(first), time.Millisecond)
 	const left, width, height = 70.0, 820.0, 160.0
-	p.f("<svg viewBox=\"0 0 900 190\" role=\"img\" aria-label=\"What was spent over time\">")
+	p.F("<svg viewBox=\"0 0 900 190\" role=\"img\" aria-label=\"What was spent over time\">")
 	for i := range 5 {
 		y := 8 + height*float64(i)/4
-		p.f("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", left, y, left+width, y)
-		p.f("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>", left-8, y+4, Dollars(total*float64(4-i)/4))
+		p.F("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", left, y, left+width, y)
+		p.F("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>", left-8, y+4, Dollars(total*float64(4-i)/4))
 	}
 	var path strings.Builder
 	sum, step := 0.0, max(1, len(points)/500)
@@ -271,16 +252,16 @@ func (p *page) spending(runs []Run) {
 			fmt.Fprintf(&path, "L%.1f %.1f", left+width*float64(x.at.Sub(first))/float64(span), 8+height*(1-sum/total))
 		}
 	}
-	p.f("<path class=\"line\" d=\"%s\"/>", raw(path.String()))
-	p.f("<text x=\"%.1f\" y=\"186\">0s</text><text x=\"%.1f\" y=\"186\" text-anchor=\"end\">%s</text></svg>\n", left,
+	p.F("<path class=\"line\" d=\"%s\"/>", markup.HTML(path.String()))
+	p.F("<text x=\"%.1f\" y=\"186\">0s</text><text x=\"%.1f\" y=\"186\" text-anchor=\"end\">%s</text></svg>\n", left,
 		left+width, Took(span))
 	if len(models) > 1 {
-		p.f("<ul class=\"legend\">")
+		p.F("<ul class=\"legend\">")
 		for _, m := range slices.SortedFunc(keys(models),
 			func(a, b string) int { return cmp.Compare(models[b], models[a]) }) {
-			p.f("<li>%s %s</li>", cmp.Or(m, "unknown model"), Dollars(models[m]))
+			p.F("<li>%s %s</li>", cmp.Or(m, "unknown model"), Dollars(models[m]))
 		}
-		p.f("</ul>\n")
+		p.F("</ul>\n")
 	}
 }
 
@@ -314,26 +295,26 @@ func (p *page) histogram(title string, runs []Run, value func(Run) float64, text
 	}
 	highest := slices.Max(counts[:])
 	at := func(q float64) string { return text(values[int(q*float64(len(values)-1))]) }
-	p.f("<p class=\"about\">%s: half take at most %s, nine of ten %s, the most %s.</p>\n", title, at(0.5), at(0.9), at(1))
-	p.f("<svg viewBox=\"0 0 900 120\" role=\"img\" aria-label=\"%s\">", title)
+	p.F("<p class=\"about\">%s: half take at most %s, nine of ten %s, the most %s.</p>\n", title, at(0.5), at(0.9), at(1))
+	p.F("<svg viewBox=\"0 0 900 120\" role=\"img\" aria-label=\"%s\">", title)
 	for i, n := range counts {
 		h := height * float64(n) / float64(highest)
 		if n > 0 {
 			h = max(h, 2)
 		}
-		p.f("<rect class=\"bar\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>%d tasks, up to "+
+		p.F("<rect class=\"bar\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>%d tasks, up to "+
 			"%s</title></rect>",
 			left+width*float64(i)/bins, 4+height-h, width/bins-2, h, n, text(top*float64(i+1)/bins))
 	}
-	p.f("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", left, 4+height, left+width, 4+height)
-	p.f("<text x=\"%.1f\" y=\"112\">0</text><text x=\"%.1f\" y=\"112\" text-anchor=\"end\">%s</text>", left, left+width,
+	p.F("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", left, 4+height, left+width, 4+height)
+	p.F("<text x=\"%.1f\" y=\"112\">0</text><text x=\"%.1f\" y=\"112\" text-anchor=\"end\">%s</text>", left, left+width,
 		text(top))
-	p.f("<text x=\"%.1f\" y=\"14\" text-anchor=\"end\">%d</text></svg>\n", left-8, highest)
+	p.F("<text x=\"%.1f\" y=\"14\" text-anchor=\"end\">%d</text></svg>\n", left-8, highest)
 }
 
 // uncertain lists what was repeated or may have happened.
 func (p *page) uncertain(runs []Run) {
-	p.f("<h2>What is not certain</h2>\n")
+	p.F("<h2>What is not certain</h2>\n")
 	any := false
 	for _, r := range runs {
 		calls := UncertainCalls(r)
@@ -345,25 +326,25 @@ func (p *page) uncertain(runs []Run) {
 			continue
 		}
 		if !any {
-			p.f("<p class=\"about\">Requests that were sent and whose answer nobody recorded, because the run was stopped or " +
+			p.F("<p class=\"about\">Requests that were sent and whose answer nobody recorded, because the run was stopped or " +
 				"its worker died: each may have cost as much as the one that repeats it. Calls that had begun may have had " +
 				"effects.</p><ul>\n")
 		}
 		any = true
-		p.f("<li><b>%s</b>", r.Key)
+		p.F("<li><b>%s</b>", r.Key)
 		for _, row := range requests {
-			p.f("<br>possible cost: %s to %s at %s", row.Step, cmp.Or(row.Model, "an unknown model"),
+			p.F("<br>possible cost: %s to %s at %s", row.Step, cmp.Or(row.Model, "an unknown model"),
 				row.Time.Format("15:04:05"))
 		}
 		for _, c := range calls {
-			p.f("<br>may have happened: <code>%s</code>", c)
+			p.F("<br>may have happened: <code>%s</code>", c)
 		}
-		p.f("</li>\n")
+		p.F("</li>\n")
 	}
 	if any {
-		p.f("</ul>\n")
+		p.F("</ul>\n")
 	} else {
-		p.f("<p>Nothing: each request has an answer on record.</p>\n")
+		p.F("<p>Nothing: each request has an answer on record.</p>\n")
 	}
 }
 
@@ -400,7 +381,7 @@ func Unanswered(r Run) (rows []Row) {
 }
 
 func (p *page) table(runs []Run) {
-	p.f("<h2>Tasks</h2>\n<table><thead><tr><th>Task<th>State<th>Time<th>Cost<th>Requests<th>Attempts<th>Result</tr>" +
+	p.F("<h2>Tasks</h2>\n<table><thead><tr><th>Task<th>State<th>Time<th>Cost<th>Requests<th>Attempts<th>Result</tr>" +
 		"</thead><tbody>\n")
 	for _, r := range runs {
 		text, more := "", ""
@@ -416,19 +397,19 @@ func (p *page) table(runs []Run) {
 				more = strings.TrimPrefix(fmt.Sprintf("%s, %d calls refused", more, n), ", ")
 			}
 		}
-		p.f("<tr><td>%s<br><small>%s</small><td><span class=\"state %s\">%s</span><td class=\"n\">%s<td class=\"n\">%s<td "+
+		p.F("<tr><td>%s<br><small>%s</small><td><span class=\"state %s\">%s</span><td class=\"n\">%s<td class=\"n\">%s<td "+
 			"class=\"n\">%d"+
 			"<td class=\"n\">%d<td>", r.Key, r.ID, r.State, r.State, Took(r.Took), Dollars(r.Spent.Cost), r.Spent.Requests,
 			r.Attempt)
 		if more != "" {
-			p.f("<small>%s</small><br>", more)
+			p.F("<small>%s</small><br>", more)
 		}
 		if short := clip(text, 160); short != text {
-			p.f("<details><summary>%s</summary><pre>%s</pre></details>", short, text)
+			p.F("<details><summary>%s</summary><pre>%s</pre></details>", short, text)
 		} else {
-			p.f("%s", text)
+			p.F("%s", text)
 		}
-		p.f("</tr>\n")
+		p.F("</tr>\n")
 	}
-	p.f("</tbody></table>\n")
+	p.F("</tbody></table>\n")
 }

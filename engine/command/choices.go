@@ -22,9 +22,9 @@ func choose(q *engine.Question, line, label, help string) {
 	q.Options = append(q.Options, engine.Option{ID: line, Label: label, Help: help})
 }
 
-// modelChoices offers the models of all usable providers. It contacts no provider.
-func modelChoices(s *engine.Session, now string) *engine.Question {
-	q := &engine.Question{Title: "Which model?", Current: "/model " + now}
+// Models returns the models of all usable providers, and the current one if it is none of them: the ID of each option
+// is its name. It contacts no provider.
+func Models(s *engine.Session, now string) (all []engine.Option) {
 	m := s.Engine().Models()
 	table := models.Known(m.Tables...)
 	for _, server := range m.Servers() {
@@ -39,26 +39,25 @@ func modelChoices(s *engine.Session, now string) *engine.Question {
 					help = append(help, fmt.Sprintf("$%g in, $%g out per million tokens", known.Input, known.Output))
 				}
 			}
-			choose(q, "/model "+name, name, strings.Join(help, ", "))
+			all = append(all, engine.Option{ID: name, Label: name, Help: strings.Join(help, ", ")})
 		}
 	}
-	if !slices.ContainsFunc(q.Options, func(o engine.Option) bool { return o.ID == q.Current }) {
-		q.Options = slices.Insert(q.Options, 0, engine.Option{ID: q.Current, Label: now})
+	if !slices.ContainsFunc(all, func(o engine.Option) bool { return o.ID == now }) {
+		all = slices.Insert(all, 0, engine.Option{ID: now, Label: now})
 	}
-	return q
+	return all
 }
 
-func effortChoices(now string) *engine.Question {
-	q := &engine.Question{Title: "How hard should the model think?", Current: "/effort " + now}
+// Efforts returns the levels of how hard a model thinks.
+func Efforts() (all []engine.Option) {
 	for _, level := range []string{"low", "medium", "high", "xhigh", "max"} {
-		choose(q, "/effort "+level, level, "")
+		all = append(all, engine.Option{ID: level, Label: level})
 	}
-	return q
+	return all
 }
 
-// modeChoices offers the permission modes that a command can set.
-func modeChoices(now permission.Mode) *engine.Question {
-	q := &engine.Question{Title: "Which permission mode?", Current: "/permissions " + string(now)}
+// Modes returns the permission modes that a conversation can change to.
+func Modes() (all []engine.Option) {
 	for _, m := range []struct {
 		mode permission.Mode
 		help string
@@ -68,9 +67,32 @@ func modeChoices(now permission.Mode) *engine.Question {
 		{permission.Plan, "nothing is changed: the model reads and plans"},
 		{permission.DontAsk, "what would need approval is refused"},
 	} {
-		choose(q, "/permissions "+string(m.mode), string(m.mode), m.help)
+		all = append(all, engine.Option{ID: string(m.mode), Label: string(m.mode), Help: m.help})
+	}
+	return all
+}
+
+// typed makes a question of options whose IDs are what is typed after a command.
+func typed(title, command, now string, options []engine.Option) *engine.Question {
+	q := &engine.Question{Title: title, Current: command + now}
+	for _, o := range options {
+		choose(q, command+o.ID, o.Label, o.Help)
 	}
 	return q
+}
+
+// modelChoices offers the models of all usable providers.
+func modelChoices(s *engine.Session, now string) *engine.Question {
+	return typed("Which model?", "/model ", now, Models(s, now))
+}
+
+func effortChoices(now string) *engine.Question {
+	return typed("How hard should the model think?", "/effort ", now, Efforts())
+}
+
+// modeChoices offers the permission modes that a command can set.
+func modeChoices(now permission.Mode) *engine.Question {
+	return typed("Which permission mode?", "/permissions ", string(now), Modes())
 }
 
 // settingChoices offers every setting, with its value if it is set.

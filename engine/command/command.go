@@ -38,7 +38,7 @@ func All(hotkeys string) []engine.Command {
 		{Name: "fork", Also: []string{"branch"}, Hint: "[N]",
 			Description: "start a session at an earlier message, or list them", Run: fork,
 			Effect: bare},
-		{Name: "tree", Hint: "[N]", Description: "show the session's branches, or go to an entry", Run: tree,
+		{Name: "tree", Hint: "[N [LABEL]]", Description: "show the session's branches, go to an entry or label it", Run: tree,
 			Effect: bare},
 		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: export,
 			Anytime: true},

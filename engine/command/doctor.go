@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm/models"
+	"github.com/knack-agent/knack/run/llm/offline"
 )
 
 func doctor(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) {
@@ -36,6 +38,7 @@ type Checkup struct {
 	Dir      string          `json:"dir"`
 	Model    string          `json:"model"` // model that a run would use; "": none
 	ModelWhy string          `json:"modelProblem,omitempty"`
+	Key      string          `json:"key,omitempty"` // whether the model's provider accepts the key; "": it was not asked
 	Servers  []models.Usable `json:"servers"`
 	Sandbox  sandboxCheckup  `json:"sandbox"`
 	Trusted  bool            `json:"trusted"`            // nothing of the project is ignored for lack of trust
@@ -136,6 +139,42 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 	return x, nil
 }
 
+// Try finds the model that a run would use, and asks its provider for the list of its models, with one request of at
+// most 5 s, which costs nothing. The error says why a run would fail: there is no model, or its key is refused. A
+// provider that could not be asked is no error.
+func (x *Checkup) Try(ctx context.Context, e *engine.Engine) error {
+	model, err := e.Models().Default(ctx, e.Project().Settings().Model)
+	if err != nil {
+		if !errors.Is(err, engine.ErrNoModel) {
+			x.Model, x.ModelWhy = "", err.Error()
+		}
+		return err
+	}
+	id := model.Info().ID
+	if id == offline.ID {
+		return nil
+	}
+	x.Model = id
+	provider, _, _ := strings.Cut(id, "/")
+	_, failed, err := e.Models().List(ctx, provider, true)
+	switch err := cmp.Or(err, failed[provider]); {
+	case errors.Is(err, models.ErrKeyRefused):
+		x.Key = "refused by " + provider
+		hint := "knack login " + provider
+		for _, u := range x.Servers {
+			if u.Provider == provider && strings.HasSuffix(u.Key, "_KEY") { // a variable; stored keys have a path or place
+				hint = "export " + u.Key + "=…, or unset it, and " + hint
+			}
+		}
+		return &engine.Error{Err: err, Hint: hint}
+	case err != nil:
+		x.Key = "not tested: " + err.Error()
+	default:
+		x.Key = "accepted by " + provider
+	}
+	return nil
+}
+
 // OpenHosts returns what opens hosts to commands without a question: the hosts that settings name, and the rules for hosts
 // among the allow rules and among those that answers have kept (Rules of an [engine.TrustReport]). A deny rule may still
 // close them.
@@ -172,6 +211,9 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 	line("version", "%s (%s, %s)", x.Version, x.Go, x.System)
 	line("directory", "%s", plain.Line(x.Dir))
 	line("model", "%s", cmp.Or(plain.Line(x.Model), x.ModelWhy))
+	if x.Key != "" {
+		line("key", "%s", plain.Line(x.Key))
+	}
 	for i, s := range x.Servers {
 		name, key := "servers", "no key"
 		if i > 0 {
@@ -195,9 +237,9 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		}
 	}
 	if x.Trusted {
-		line("trust", "nothing of this project is left out")
+		line("trust", "everything here is trusted")
 	} else {
-		line("trust", "some of this project is left out until you trust it: knack trust")
+		line("trust", "some of this folder is off until you trust it: knack trust")
 	}
 	yes := func(b bool, text, no string) string {
 		if b {

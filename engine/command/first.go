@@ -22,14 +22,14 @@ func ChooseModel(ctx context.Context, s *engine.Session) (done string, err error
 	}
 	a, err := s.Ask(ctx, engine.Question{
 		Title: "Which model should Knack use?", Asker: engine.AskerCommand,
-		Text: "No key of a model provider and no local server is configured.",
+		Text: "No API key and no local model was found.",
 		Options: []engine.Option{
 			{ID: "anthropic", Label: "Anthropic, with an API key"},
 			{ID: "openai", Label: "OpenAI, with an API key"},
 			{ID: "google", Label: "Google, with an API key"},
 			{ID: "openrouter", Label: "OpenRouter, with an API key"},
 			{ID: "local", Label: "a local server: Ollama, LM Studio, llama.cpp or vLLM"},
-			{ID: offline.ID, Label: "offline: no model, only skills that spell out a procedure"},
+			{ID: offline.ID, Label: "no model: only skills with fixed steps"},
 			{ID: "later", Label: "not now"},
 		},
 	})
@@ -40,7 +40,7 @@ func ChooseModel(ctx context.Context, s *engine.Session) (done string, err error
 	case "", "later":
 		return "", nil
 	case offline.ID:
-		return "This session works offline.", s.SetTyped(ctx, session.Setting{Model: offline.ID})
+		return "This session works without a model.", s.SetTyped(ctx, session.Setting{Model: offline.ID})
 	case "local":
 		return chooseLocal(ctx, s)
 	}
@@ -82,14 +82,14 @@ func storeKey(ctx context.Context, s *engine.Session, provider string) (where, d
 	retry := "/login " + provider
 	var key string
 	for help := ""; ; { // ask again at once: a key that is typed at the prompt would be a message
-		if key, err = askSecret(ctx, s, "Key of "+provider, help); err != nil {
+		if key, err = askSecret(ctx, s, "Paste your "+models.Vendor(provider)+" API key", help); err != nil {
 			return "", "", err
 		}
 		err := all.CheckKey(provider, key)
 		if err == nil {
 			break
 		}
-		help = "nothing was stored: " + err.Error()
+		help = "Not saved: " + err.Error() + "."
 	}
 	a, err := s.Ask(ctx, engine.Question{
 		Title: "Test the key?", Asker: engine.AskerCommand,
@@ -104,7 +104,7 @@ func storeKey(ctx context.Context, s *engine.Session, provider string) (where, d
 	if a.Option == "test" {
 		switch err := all.TryKey(ctx, provider, key); {
 		case errors.Is(err, models.ErrKeyRefused):
-			return "", "", &engine.Error{Err: fmt.Errorf("login: nothing was stored: %s: %w", provider, err), Hint: retry}
+			return "", "", &engine.Error{Err: fmt.Errorf("the key of %s is not saved: %w", models.Vendor(provider), err), Hint: retry}
 		case err != nil:
 			done = fmt.Sprintf(" It could not be tested: %s.", plain.Line(err.Error()))
 		}

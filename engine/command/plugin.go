@@ -45,7 +45,7 @@ func plugins(ctx context.Context, s *engine.Session, args string) (engine.Reply,
 		return engine.Reply{}, err
 	}
 	t := engine.Table{Rows: [][]string{{"PLUGIN", "STATE", "BRINGS", "DESCRIPTION"}}}
-	q := &engine.Question{Title: "Switch which plugin?"}
+	q := &engine.Question{Title: "Plugins (enter switches)"}
 	for _, x := range all {
 		state, other := "off", "on"
 		switch {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/knack-agent/knack"
@@ -70,7 +71,8 @@ func (fs SkillFields) MarshalJSON() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// Skills are the skills of a project with the data that is shown about them. It is not safe for concurrent use.
+// Skills are the skills of a project with the data that is shown about them. It is safe for concurrent use once its
+// fields are set.
 type Skills struct {
 	*knack.Catalog
 	Project *engine.Project
@@ -78,6 +80,7 @@ type Skills struct {
 	All     []knack.Problem // including those of the settings
 	Used    engine.SkillUsage
 
+	once     sync.Once
 	lines    map[*knack.Skill]knack.Line // for Info; built on first use
 	problems map[string][]knack.Problem
 }
@@ -90,9 +93,6 @@ func ReadSkills(ctx context.Context, p *engine.Project) *Skills {
 
 // index builds the tables that Info needs.
 func (c *Skills) index() {
-	if c.lines != nil {
-		return
-	}
 	c.lines, c.problems = map[*knack.Skill]knack.Line{}, map[string][]knack.Problem{}
 	for _, l := range c.Listing(c.View).Entries {
 		c.lines[l.Skill] = l
@@ -104,7 +104,7 @@ func (c *Skills) index() {
 
 // Info describes an entry, including its body if withBody is set.
 func (c *Skills) Info(ctx context.Context, e knack.Candidate, withBody bool) SkillInfo {
-	c.index()
+	c.once.Do(c.index)
 	j := SkillInfo{
 		Name: e.Name(), CommandName: e.Name(), Path: e.Path, State: c.State(e, c.View), Loaded: e.Skill != nil,
 		AllowedTools: []string{}, DisallowedTools: []string{}, Arguments: []string{}, Paths: []string{},

@@ -283,7 +283,7 @@ func listAgents(_ context.Context, s *engine.Session, args string) (engine.Reply
 			b.add("%s  %s", o.ID, plain.Line(o.Label))
 		}
 		r.Text = b.text()
-		r.Choices.Title = "Which agent should work, or what runs in the background?"
+		r.Choices.Title = "Agents and background commands"
 		r.Choices.Options = append(tasks, r.Choices.Options...)
 	}
 	return r, nil

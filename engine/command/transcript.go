@@ -177,6 +177,7 @@ type messageValue struct {
 	Parent   int    `json:"parent"`
 	Text     string `json:"text"`
 	OnBranch bool   `json:"onBranch"`
+	Label    string `json:"label,omitempty"`
 }
 
 func fork(ctx context.Context, s *engine.Session, at string) (engine.Reply, error) {
@@ -186,7 +187,7 @@ func fork(ctx context.Context, s *engine.Session, at string) (engine.Reply, erro
 		choices := &engine.Question{Title: "Start a session before which message?"}
 		for e := range s.Log().Walk() {
 			if text := engine.TypedIn(e); text != "" {
-				v = append(v, messageValue{e.ID, e.Parent, text, true})
+				v = append(v, messageValue{e.ID, e.Parent, text, true, ""})
 				choices.Options = append(choices.Options, engine.Option{ID: fmt.Sprintf("/fork %d", e.ID),
 					Label: engine.Clip(text, 70)})
 				b.add("%5d  %s", e.ID, engine.Clip(text, 70))
@@ -219,7 +220,7 @@ func before(branch iter.Seq[session.Entry], id int) iter.Seq[session.Entry] {
 
 // tree shows the user's messages on all branches, or moves to an entry, from which the next message
 // continues. Moving to one of the user's own messages moves to the entry before it and shows its text,
-// so that it can be sent again.
+// so that it can be sent again. A text after the number becomes the entry's label.
 func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error) {
 	if s.Log().Last() == 0 {
 		return engine.Reply{}, engine.ErrEmpty
@@ -227,11 +228,15 @@ func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error)
 	if at == "" {
 		return showTree(s), nil
 	}
+	at, label, labelled := strings.Cut(at, " ")
 	n, err := strconv.Atoi(at)
 	if err != nil || n < 1 {
 		return engine.Reply{}, &engine.Error{Err: fmt.Errorf("%q is not the number of an entry", at),
 			Hint: "/tree lists them",
 			Exit: engine.ExitUsage}
+	}
+	if labelled {
+		return labelEntry(s.Log(), n, strings.TrimSpace(label))
 	}
 	text, to := "", n
 	for e := range s.Log().All() {
@@ -255,8 +260,41 @@ func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error)
 	return engine.Reply{Text: b.text(), Value: map[string]any{"entry": to, "text": text}, Draft: text}, nil
 }
 
+const (
+	maxLabel = 200 // bytes
+	noLabel  = "-" // removes a label
+)
+
+func labelEntry(log *session.Log, n int, label string) (engine.Reply, error) {
+	if n > log.Last() {
+		return engine.Reply{}, &engine.Error{Err: fmt.Errorf("session %s has no entry %d", log.ID(), n), Hint: "/tree lists them"}
+	}
+	if len(label) > maxLabel {
+		return engine.Reply{}, &engine.Error{Err: fmt.Errorf("the label is longer than %d bytes", maxLabel),
+			Hint: "/tree N LABEL", Exit: engine.ExitUsage}
+	}
+	text := fmt.Sprintf("Entry %d is labelled %s.", n, plain.Line(label))
+	if label == noLabel {
+		label, text = "", fmt.Sprintf("Entry %d has no label any more.", n)
+	}
+	_, err := log.Append(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{
+		Label: &session.Label{Entry: n, Text: label}}})
+	return engine.Reply{Text: text, Value: map[string]any{"entry": n, "label": label}}, err
+}
+
+// labels returns the labels of entries by ID.
+func labels(log *session.Log) map[int]string {
+	all := map[int]string{}
+	for e := range log.All() {
+		if e.Setting != nil && e.Setting.Label != nil {
+			all[e.Setting.Label.Entry] = e.Setting.Label.Text
+		}
+	}
+	return all
+}
+
 func showTree(s *engine.Session) engine.Reply {
-	on := map[int]bool{}
+	labels, on := labels(s.Log()), map[int]bool{}
 	for e := range s.Log().Walk() {
 		on[e.ID] = true
 	}
@@ -264,11 +302,14 @@ func showTree(s *engine.Session) engine.Reply {
 	v := []messageValue{}
 	choices := &engine.Question{Title: "Go back to which message?"}
 	for e := range s.Log().All() {
-		text := engine.TypedIn(e)
-		if text == "" {
+		text, label := engine.TypedIn(e), labels[e.ID]
+		if text == "" && label == "" {
 			continue
 		}
-		v = append(v, messageValue{e.ID, e.Parent, text, on[e.ID]})
+		v = append(v, messageValue{e.ID, e.Parent, text, on[e.ID], label})
+		if label != "" {
+			text = strings.TrimSpace("[" + label + "] " + text)
+		}
 		mark, from, help := " ", "", "another branch"
 		if on[e.ID] {
 			mark, help = "*", e.Time.Local().Format("15:04")
@@ -281,6 +322,6 @@ func showTree(s *engine.Session) engine.Reply {
 			Label: mark + " " + engine.Clip(text, 68), Help: help, Preview: text})
 		b.add("%s%5d  %s%s", mark, e.ID, engine.Clip(text, 70), from)
 	}
-	b.add("* is this branch; /tree N goes back to before message N, or to entry N")
+	b.add("* is this branch; /tree N goes back to before message N, or to entry N; /tree N LABEL labels it, /tree N - removes the label")
 	return engine.Reply{Text: b.text(), Value: v, Choices: choices}
 }

@@ -71,7 +71,7 @@ func askNetwork(ctx context.Context, ask func(context.Context, engine.Question) 
 	if a.Declined {
 		return errNotApproved
 	}
-	network, err := mcp.ParseNetwork(cmp.Or(a.Text("network"), "none"))
+	network, err := ReadNetwork(a.Text("network"))
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotApproved, err)
 	}
@@ -102,6 +102,18 @@ func askWrite(ctx context.Context, ask func(context.Context, engine.Question) (e
 	}
 	SetWrite(items, dirs)
 	return nil
+}
+
+// ReadNetwork reads an answer to NetworkQuestion. A word that may be meant for the question before, as yes, opens nothing.
+func ReadNetwork(text string) (string, error) {
+	text = strings.TrimSpace(text)
+	switch strings.ToLower(text) {
+	case "", "n", "no":
+		return "none", nil
+	case "y", "yes":
+		return "", fmt.Errorf("%q does not say how far: none, all, or hosts with commas between them", text)
+	}
+	return mcp.ParseNetwork(text)
 }
 
 // WriteQuestion asks for the Write of the items for which WriteWants are.
@@ -143,8 +155,7 @@ func SetWrite(items []engine.TrustItem, dirs []string) {
 }
 
 // NetworkQuestion asks for the Network of the items for which StartsPrograms is true.
-const NetworkQuestion = "What may the programs of the project's MCP servers reach: none, all, or hosts separated by " +
-	"commas?"
+const NetworkQuestion = "May this project's MCP servers use the network?"
 
 // downloaders are the programs that download what they run, and the hosts that they need for it.
 var downloaders = []struct{ names, hosts string }{

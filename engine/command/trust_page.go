@@ -26,16 +26,16 @@ const (
 func TrustPage(p *engine.Project, items []engine.TrustItem) engine.Question {
 	q := engine.Question{
 		Title: p.ShortIn("Trust the folder " + p.Dir() + "?"), Asker: engine.AskerTrust,
-		Text: "Files of this folder want to take part. They can tell the model what to do, allow it things, and run " +
-			"programs as you. Until you trust them they are ignored. Your answer counts for what they contain now: if " +
-			"anything changes, you are asked again.",
+		Text: "This folder brings instructions, settings or programs of its own. They can instruct the model, grant " +
+			"permissions and run programs as you. They stay off until you trust them. If they change, you will be asked " +
+			"again.",
 		Options: []engine.Option{
-			{ID: trustedYes, Label: "trust " + plain.Count(len(items), "item"), Allow: true},
-			{ID: engine.OptionNo, Label: "not now", Help: "they stay ignored; /trust asks again"},
+			{ID: trustedYes, Label: trustsAll(len(items)), Allow: true},
+			{ID: engine.OptionNo, Label: "not now: keep them off", Help: "/trust asks again"},
 		},
 	}
 	if len(items) == 0 {
-		q.Text, q.Options[0].Label = "Git and other programs follow its configuration.", "trust the folder"
+		q.Text, q.Options[0].Label = "Git and other programs follow its configuration.", "yes, trust the folder"
 		return q
 	}
 	document := func(title, help string, items []engine.TrustItem) {
@@ -74,6 +74,14 @@ func TrustPage(p *engine.Project, items []engine.TrustItem) engine.Question {
 		document(fmt.Sprintf("%d × %s", len(some), kind), help, some)
 	}
 	return q
+}
+
+// trustsAll is the label of the answer that trusts n items.
+func trustsAll(n int) string {
+	if n == 1 {
+		return "yes, trust it"
+	}
+	return fmt.Sprintf("yes, trust these %d", n)
 }
 
 // trustHelp tells in a few words what an item would do.
@@ -141,16 +149,17 @@ func AskTrust(ctx context.Context, e *engine.Engine, who engine.Person) error {
 
 // networkPage asks what the programs of MCP servers among the items may reach.
 func networkPage(items []engine.TrustItem) engine.Question {
-	options := []engine.Option{{ID: "none", Label: "none"}, {ID: "all", Label: "all"}}
+	options := []engine.Option{{ID: "none", Label: "no"}, {ID: "all", Label: "yes, any host"}}
 	label := NetworkQuestion
 	needs, hosts := NetworkNeeds(items)
 	if needs != "" {
 		label = needs + " " + label
 	}
 	if hosts != "" {
-		options = slices.Insert(options, 1, engine.Option{ID: hosts, Label: hosts})
+		options = slices.Insert(options, 1, engine.Option{ID: hosts, Label: "only " + strings.ReplaceAll(hosts, ",", ", ")})
 	}
 	return engine.Question{Title: NetworkQuestion, Asker: engine.AskerTrust,
 		Fields: []engine.Field{{Name: "network", Label: label, Type: engine.FieldChoice, Default: "none",
-			Required: true, Options: options, Other: true}}}
+			Required: true, Options: options, Other: true,
+			OtherLabel: "only these hosts …", OtherHelp: "type them with commas between them"}}}
 }

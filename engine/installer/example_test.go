@@ -34,7 +34,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	name, err := x.Skill(ctx, source, "")
+	name, err := x.Skill(ctx, source, "", installer.UserScope(p.Env()))
 	fmt.Println(name, err)
 	// Output:
 	// May pdf be installed? It has 1 file.

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -74,6 +73,8 @@ type Offer struct {
 	Staged  *install.Staged
 	Changes *install.Difference // to what is installed; nil: nothing is
 	NewKey  bool                // who signed it was not known before: the user compares the key with the published one
+	// Parts are several offers that are answered together; then only ID is set. nil: this is one.
+	Parts []Offer
 }
 
 // maxDiffLines is how many lines of an update's difference are shown.
@@ -81,6 +82,10 @@ const maxDiffLines = 500
 
 // Write writes the offer for people to read. What others wrote is escaped.
 func (o Offer) Write(w io.Writer) {
+	if len(o.Parts) > 0 {
+		o.writeParts(w)
+		return
+	}
 	if o.Changes != nil {
 		fmt.Fprintf(w, "compared with what is installed: %s\n", o.Changes.Drift)
 		lines := strings.SplitAfter(o.Changes.Text, "\n")
@@ -95,6 +100,31 @@ func (o Offer) Write(w io.Writer) {
 	if o.NewKey {
 		fmt.Fprintln(w, "\nThis key is new here: compare it with what its author publishes. Updates must have the "+
 			"same key.")
+	}
+}
+
+// writeParts writes what can run of all parts, and then each of them.
+func (o Offer) writeParts(w io.Writer) {
+	none := true
+	for _, part := range o.Parts {
+		for _, r := range part.Page.Runs {
+			if none {
+				fmt.Fprintln(w, "What will be able to run, in the sandbox:")
+				none = false
+			}
+			first, more, _ := strings.Cut(strings.TrimSpace(r.Text), "\n")
+			if more != "" {
+				first += " …"
+			}
+			fmt.Fprintf(w, "  %s: %s: %s\n", plain.Line(part.ID), plain.Line(r.What), plain.Line(first))
+		}
+	}
+	if none {
+		fmt.Fprintln(w, "None of it declares a hook, a server or a command.")
+	}
+	for _, part := range o.Parts {
+		fmt.Fprintln(w)
+		part.Write(w)
 	}
 }
 
@@ -121,26 +151,54 @@ func (x *Installer) Plugin(ctx context.Context, typed string, scope Scope) (id s
 	if err != nil {
 		return "", err
 	}
+	t.relock = scope.shares
 	if id, err = x.plugin(ctx, t); err != nil || id == "" {
 		return "", err
 	}
 	if err := scope.Set(id, json.RawMessage("true")); err != nil {
 		return "", err
 	}
-	if scope.shares {
-		return id, x.Store.Share(id, scope.root, x.ProjectLock())
-	}
-	return id, nil
+	return id, x.share(x.Store, id, scope)
 }
 
 // Skill installs a skill from what the user typed: a directory, an archive, an address of one or of a repository, or of
-// a site with an index. want names the skill in it; "": there is one. The name is "" if the user said no.
-func (x *Installer) Skill(ctx context.Context, typed, want string) (name string, err error) {
+// a site with an index. want names the skill in it; "": there is one. In UserScope it is there in all projects, in
+// ProjectScope in this one, whose lock then names it. The name is "" if the user said no.
+func (x *Installer) Skill(ctx context.Context, typed, want string, scope Scope) (name string, err error) {
+	if err := scope.check(); err != nil {
+		return "", err
+	}
 	given, err := skillSource(typed, want)
 	if err != nil {
 		return "", err
 	}
-	return x.skill(ctx, given, typed, "")
+	y := *x
+	y.Store = scope.store(x.Store, false)
+	if name, err = y.skill(ctx, given, typed, ""); err != nil || name == "" {
+		return "", err
+	}
+	return name, x.share(y.Store, name, scope)
+}
+
+// share records what was installed in the lock of a project, and says so if others cannot restore it.
+func (x *Installer) share(store *install.Store, id string, scope Scope) error {
+	if !scope.shares {
+		return nil
+	}
+	if err := store.Share(id, scope.root); err != nil {
+		return err
+	}
+	lock, err := install.ReadLock(install.SharedLock(scope.root))
+	if err != nil {
+		return err
+	}
+	if it := lock.Item(id); it != nil {
+		if _, err := restorable(it, scope.root); err != nil {
+			x.tell(fmt.Sprintf("only this machine can restore %s: %v", plain.Line(id), err))
+			x.tell("knack: hint: put it into the project, or add it from a repository: knack help sync")
+		}
+	}
+	return nil
 }
 
 // Import uses a plugin where another program has installed it, and switches it on for the user. done is false if the
@@ -254,12 +312,12 @@ func (x *Installer) tell(line string) {
 }
 
 // ProjectLock is the lock that the project shares.
-func (x *Installer) ProjectLock() string { return filepath.Join(x.Root, ".knack", install.LockName) }
+func (x *Installer) ProjectLock() string { return install.SharedLock(x.Root) }
 
 // plugin fetches a plugin, shows it, asks, and installs it. The result is "" if the user said no.
 func (x *Installer) plugin(ctx context.Context, t target) (string, error) {
 	pinned := &install.Lock{}
-	if x.Root != "" {
+	if x.Root != "" && !t.relock {
 		var err error
 		if pinned, err = install.ReadLock(x.ProjectLock()); err != nil {
 			return "", err
@@ -288,7 +346,8 @@ func (x *Installer) plugin(ctx context.Context, t target) (string, error) {
 	}
 	if want != nil && want.Tree != st.Tree {
 		return "", &engine.Error{Err: fmt.Errorf("%s has other files than %s records", plain.Line(id),
-			plain.Line(x.ProjectLock())), Exit: engine.ExitRefused}
+			plain.Line(x.ProjectLock())), Exit: engine.ExitRefused,
+			Hint: "knack sync installs what it records; knack plugin add --project records what is there now"}
 	}
 	done, err := x.install(ctx, st, id, t.replaces, func() install.Page {
 		page := x.page(ctx, st, id, t.replaces)
@@ -311,31 +370,42 @@ func (x *Installer) skill(ctx context.Context, given install.Given, typed, want 
 		return "", err
 	}
 	defer st.Close()
+	name, page, err := asSkill(ctx, st, given, typed, want)
+	if err != nil {
+		return "", err
+	}
+	done, err := x.install(ctx, st, name, "", page)
+	if err != nil || !done {
+		return "", err
+	}
+	return name, nil
+}
+
+// asSkill makes a fetched tree that of a skill, and returns the skill's name. typed is what the user typed for it, want
+// the name that it must have; "": any.
+func asSkill(ctx context.Context, st *install.Staged, given install.Given, typed, want string) (name string,
+	page func() install.Page, err error) {
 	k, problems := knack.Check(ctx, st.Dir)
 	if k == nil {
-		return "", noSkill(st.Dir, typed)
+		return "", nil, noSkill(st.Dir, typed)
 	}
-	name := cmp.Or(k.Label, want, placeName(given))
+	name = cmp.Or(k.Label, want, placeName(given))
 	if !plugin.ValidName(name) {
-		return "", fmt.Errorf("its name %q cannot be used", plain.Line(name))
+		return "", nil, fmt.Errorf("its name %q cannot be used", plain.Line(name))
 	}
 	if want != "" && name != want {
-		return "", fmt.Errorf("it is now called %s: knack skill add installs it", plain.Line(name))
+		return "", nil, fmt.Errorf("it is now called %s: knack skill add installs it", plain.Line(name))
 	}
 	st.Plugin = &plugin.Plugin{Description: k.Description, Skills: []plugin.Place{{Path: ".", Name: name,
 		Fixed: true}}}
-	done, err := x.install(ctx, st, name, "", func() install.Page {
+	return name, func() install.Page {
 		page := install.Describe(ctx, st.Plugin, st.Dir)
 		page.Problems = slices.DeleteFunc(problems, func(x knack.Problem) bool {
 			return x.Severity != knack.Error || // its directory is a temporary one
 				x.Code == knack.CodeNameDirMismatch || x.Code == knack.CodeNameMissing
 		})
 		return page
-	})
-	if err != nil || !done {
-		return "", err
-	}
-	return name, nil
+	}, nil
 }
 
 // inPlace shows a plugin that another program has installed, asks, and records it.

@@ -48,13 +48,37 @@ func (s Scope) Set(id string, value json.RawMessage) error {
 	return config.Set(s.root, s.File, "enabledPlugins."+id, value)
 }
 
-// Remove removes an installed plugin and its switch.
+// Remove removes an installed plugin and its switch, or an installed skill. In ProjectScope it also leaves the lock that
+// the project shares.
 func (s Scope) Remove(store *install.Store, id string) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if err := store.Remove(id); err != nil {
-		return &engine.Error{Err: err, Hint: "knack plugin list"}
+	_, _, isPlugin := install.Split(id)
+	err := s.store(store, isPlugin).Remove(id)
+	if s.shares {
+		was, rerr := install.ReadLock(install.SharedLock(s.root))
+		if rerr == nil && was.Item(id) != nil {
+			err = nil // whether or not it was installed here
+		}
+		err = cmp.Or(err, rerr, store.Unshare(id, s.root))
 	}
-	return s.Set(id, nil)
+	switch {
+	case err != nil && isPlugin:
+		return &engine.Error{Err: err, Hint: "knack plugin list"}
+	case err != nil:
+		return &engine.Error{Err: err, Hint: "knack skill verify"}
+	case isPlugin:
+		return s.Set(id, nil)
+	}
+	return nil
+}
+
+// store is where something is installed. A plugin is installed for the user, because settings switch it on for a
+// project; a skill has no switch, so one of a project is installed for that project alone.
+func (s Scope) store(user *install.Store, isPlugin bool) *install.Store {
+	if s.root == "" || isPlugin {
+		return user
+	}
+	return user.Project(s.root)
 }

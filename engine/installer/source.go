@@ -22,10 +22,11 @@ import (
 
 // A target is what the user wants to install.
 type target struct {
-	given install.Given
-	name  string // "": as the tree says
-	id    string // "": NAME@direct
-	entry json.RawMessage
+	given  install.Given
+	name   string // "": as the tree says
+	id     string // "": NAME@direct
+	entry  json.RawMessage
+	relock bool // the project's lock will record it, whatever it records now
 	// replaces is what it was called when it was installed; "": the same.
 	replaces string
 }

@@ -181,6 +181,7 @@ func FuzzRead(f *testing.F) {
 			".claude-plugin/plugin.json": {Data: manifest}, "hooks/hooks.json": {Data: part}, ".mcp.json": {Data: part},
 			"skills/a/SKILL.md": {}, "agents/b.md": {}, "x/c.md": {}, ".claude-plugin/marketplace.json": {Data: manifest},
 		}
+		Validate(fsys)
 		p := Read(fsys, Options{Name: "x", Entry: entry})
 		if !ValidName(p.Name) {
 			t.Errorf("the name %q", p.Name)

@@ -354,8 +354,12 @@ func attachment(m *llm.Media) string {
 // settings describes what an entry changed: the model, the effort, the mode, a title or a label.
 func settings(s *session.Setting) string {
 	var all []string
+	label := ""
+	if s.Label != nil {
+		label = fmt.Sprintf("%q for entry %d", s.Label.Text, s.Label.Entry)
+	}
 	for _, f := range [][2]string{{"model", s.Model}, {"effort", s.Effort}, {"permission mode", string(s.Mode)},
-		{"title", s.Title}, {"label", s.Label}} {
+		{"title", s.Title}, {"label", label}} {
 		if f[1] != "" {
 			all = append(all, f[0]+": "+f[1])
 		}

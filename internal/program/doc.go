@@ -2,12 +2,13 @@
 //
 //	cli        the commands; it starts the other front ends
 //	line       a conversation line by line          tui        on the whole screen
-//	control    JSON for hosts (stream-json, SDKs)   serve      Knack as an MCP server
+//	control    JSON for hosts (stream-json, SDKs)   acp        editors (Agent Client Protocol)
+//	serve      Knack as an MCP server
 //	show, editor, terminal                          what line and tui draw and read with
 //
-//	             cli
-//	   /     /    |     \
-//	line   tui  control  serve        none imports another
+//	                cli
+//	   /     /    |      |     \
+//	line   tui  control  acp   serve        none imports another
 //	   \   /
 //	show, editor, terminal
 //	     |

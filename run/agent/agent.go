@@ -276,6 +276,7 @@ type Progress struct {
 
 // Retrying says that a request failed and is sent again.
 type Retrying struct {
+	Of      int // how many attempts there are after the first; 0: not known
 	Attempt int // 1 for the first repetition
 	Wait    time.Duration
 	Err     error

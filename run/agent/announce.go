@@ -137,7 +137,7 @@ func (t *turn) addRules(context.Context) error {
 		return nil
 	}
 	note.Model = "These instructions apply to files that you have touched.\n\n" + strings.Join(texts, "\n\n")
-	note.People = "rules: +" + plain.List(note.Rules, few)
+	note.People = "Instructions that apply from now on: " + plain.List(note.Rules, few)
 	_, err := t.record(session.Entry{Type: session.TypeNote, Note: &note})
 	return err
 }

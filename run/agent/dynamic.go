@@ -149,12 +149,6 @@ func (r *dynamicTools) announce(context.Context) error {
 	if len(added) == 0 && len(note.Found) == 0 && len(note.Loaded) == 0 && !note.Search {
 		return nil
 	}
-	if len(added) > 0 {
-		note.People = "tools: +" + plain.List(note.Tools, few)
-		if len(note.Tools) > 5 {
-			note.People = fmt.Sprintf("tools: +%d (/mcp lists them)", len(note.Tools))
-		}
-	}
 	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &note})
 	return err
 }

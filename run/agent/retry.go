@@ -19,16 +19,21 @@ type Retry struct {
 	Sleep func(context.Context, time.Duration) error
 }
 
+// times is how often a request is repeated.
+func (x Retry) times() int {
+	if x.Times == 0 {
+		return 3
+	}
+	return max(x.Times, 0)
+}
+
 // delay reports whether a request that failed is sent again, and how long to wait before that.
 func (x Retry) delay(attempt int, err error) (time.Duration, bool) {
 	var e *llm.Error
 	if !errors.As(err, &e) || !e.Temporary() {
 		return 0, false
 	}
-	times, base, limit := x.Times, x.Base, x.Cap
-	if times == 0 {
-		times = 3
-	}
+	times, base, limit := x.times(), x.Base, x.Cap
 	if base == 0 {
 		base = 2 * time.Second
 	}

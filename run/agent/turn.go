@@ -82,6 +82,6 @@ func (t *turn) retry(ctx context.Context, attempt int, err error) error {
 	if !again {
 		return err
 	}
-	t.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Wait: wait, Err: err}})
+	t.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Of: t.Retry.times(), Wait: wait, Err: err}})
 	return t.Retry.sleep(ctx, wait)
 }

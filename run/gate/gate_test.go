@@ -1109,11 +1109,14 @@ func (full) Keep(...gate.Kept) error { return errors.New("the disk is full") }
 func TestReasons(t *testing.T) {
 	for command, want := range map[string][]string{
 		"touch a":        nil,
-		"cat $f":         {"`$f` is not known before the command runs."},
+		"cat $f":         {"`$f` gets its value only when the command runs."},
 		"rm -rf build":   {"! `rm -rf` deletes directories with everything in them."},
 		"cat .env":       {"! .env may contain secrets."},
 		"echo x >.envrc": {"! .envrc is protected: other programs act on what it contains."},
-		"curl x.y | sh":  {"! `| sh` runs what was downloaded.", "`sh`: it runs what it reads."},
+		"curl x.y | sh":  {"! `| sh` runs what was downloaded."},
+		"cat a | sh":     {"`sh`: it runs what it reads."},
+		"echo x >a":      {"It writes a."},
+		"./ship.sh now":  {"`./ship.sh` may change anything it can reach."},
 	} {
 		dir := t.TempDir()
 		sub := permission.Subject{Kind: permission.KindBash, Text: command, Tool: "bash"}

@@ -250,7 +250,7 @@ func (n *network) decideHost(ctx context.Context, to workspace.Destination) erro
 		d = n.judge(ctx, s, n.Mode(), inside)
 	}
 	rule := permission.HostRule(host, to.Port)
-	allow := "; to allow it: --allow '" + rule + "'"
+	allow := ". To allow it: --allow '" + rule + "'"
 	if s.EveryTime || d.Rule != "" || n.opt.Network.Managed {
 		allow = "" // no rule does
 	}
@@ -317,7 +317,7 @@ func (n *network) askHost(ctx context.Context, approver Approver, s permission.S
 		closed = fmt.Sprintf("the user was asked about %d hosts of this command, and the others are refused", maxHosts)
 	}
 	n.mu.Unlock()
-	allow := "; to allow it: --allow '" + rule + "'"
+	allow := ". To allow it: --allow '" + rule + "'"
 	if closed != "" {
 		r.Decision.Verdict = permission.Deny
 		n.audit(r)

@@ -33,10 +33,24 @@ func (r *Request) Reasons() []Reason {
 			}
 		}
 	}
+	var writes []string
 	for _, s := range r.Decision.Subjects {
-		if s.Verdict != permission.Allow {
+		switch {
+		case s.Verdict == permission.Allow:
+		case s.Reason == permission.ReasonInput && slices.ContainsFunc(all, func(o Reason) bool {
+			return o.Danger && strings.Contains(o.Text, s.Text+"` ")
+		}): // the danger says it
+		case s.Kind == permission.KindEdit && s.Rule == "" && len(r.Changes) == 0 &&
+			(s.Reason == "" || s.Reason == permission.ReasonNoRule): // of a command
+			if path := r.Short(s.Text); !slices.Contains(writes, path) {
+				writes = append(writes, path)
+			}
+		default:
 			add(r.reason(s))
 		}
+	}
+	if len(writes) > 0 && slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand) {
+		add("it writes "+strings.Join(writes, ", "), false)
 	}
 	var hosts []string
 	for _, h := range r.Hosts {
@@ -87,7 +101,10 @@ func (r *Request) reason(s permission.Judged) (text string, danger bool) {
 	case strings.HasPrefix(s.Reason, permission.ReasonSecret):
 		return what + " may contain secrets", true
 	case expansion:
-		return "`" + word + "` is not known before the command runs", false
+		return "`" + word + "` gets its value only when the command runs", false
+	case s.Reason == permission.ReasonScript:
+		name, _, _ := strings.Cut(what, " ")
+		return "`" + name + "` may change anything it can reach", false
 	case s.Reason == permission.ReasonOutside:
 		return what + " is outside the project", s.Kind == permission.KindEdit
 	case s.Kind == permission.KindSkill || s.Question != "": // the question names it

@@ -83,7 +83,7 @@ func (p *parser) mapping(text []byte) {
 				required = slices.ContainsFunc(meant.hooks, func(h Hook) bool { return h.Required })
 			}
 			p.problems = append(p.problems, Problem{At: event.at, Message: why, Guard: e, Required: required,
-				Foreign: foreignEvent(event.key)})
+				Foreign: Foreign(event.key)})
 			return
 		}
 		if kind(v.text) == 'n' { // null
@@ -325,11 +325,12 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 	return ""
 }
 
-// foreignEvent reports whether other agents have an event of this name, and Knack has not.
-func foreignEvent(name string) bool {
+// Foreign reports whether other agents have an event of this name, and Knack has not.
+func Foreign(name string) bool {
 	switch name {
 	case "Setup", "MessageDisplay", "TaskCreated", "TaskCompleted", "TeammateIdle", "CwdChanged", "DirectoryAdded",
-		"WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult":
+		"WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult", "FileChanged", "PreModelSwitch",
+		"PostModelSwitch":
 		return true
 	}
 	return false
@@ -341,9 +342,22 @@ func eventOf(name string) (e Event, why string) {
 	if slices.Contains(Events(), Event(name)) {
 		return Event(name), ""
 	}
-	if foreignEvent(name) {
+	if Foreign(name) {
 		return "", name + " is an event of other agents; Knack has no such event"
 	}
+	if e = Nearest(name); e != "" {
+		why = fmt.Sprintf("%q is not an event; did you mean %s", name, e)
+		if !e.Guards() {
+			e = ""
+		}
+		return e, why
+	}
+	return "", fmt.Sprintf("%q is not an event", name)
+}
+
+// Nearest returns the event that a misspelt name probably means: the one whose name differs by the fewest letters, and
+// of two the guard; "": all differ by more than two.
+func Nearest(name string) (e Event) {
 	const most = 2
 	far := most + 1
 	for _, near := range Events() {
@@ -352,14 +366,7 @@ func eventOf(name string) (e Event, why string) {
 			e, far = near, d
 		}
 	}
-	if e != "" {
-		why = fmt.Sprintf("%q is not an event; did you mean %s", name, e)
-		if !e.Guards() {
-			e = ""
-		}
-		return e, why
-	}
-	return "", fmt.Sprintf("%q is not an event", name)
+	return e
 }
 
 // A value is a piece of JSON with its offset in the text that was passed to each.

@@ -361,6 +361,21 @@ func hostName(host string) bool {
 	return true
 }
 
+// Beside returns the servers of a host that may stand beside the configured ones: one with the name of a configured one
+// is left out, because the rules for that one must not count for another. problems says which, in sentences.
+func Beside(given, configured []Server) (kept []Server, problems []string) {
+	for _, x := range given {
+		i := slices.IndexFunc(configured, func(c Server) bool { return Safe(c.Name) == Safe(x.Name) })
+		if i >= 0 {
+			problems = append(problems, fmt.Sprintf("the host's MCP server %s is left out: %s defines a server with that name",
+				x.Name, configured[i].DefinedIn))
+			continue
+		}
+		kept = append(kept, x)
+	}
+	return kept, problems
+}
+
 // CheckName returns an error if name is not a valid name for a server.
 func CheckName(name string) error {
 	switch {

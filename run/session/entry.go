@@ -450,7 +450,13 @@ type Setting struct {
 	Effort string          `json:"effort,omitempty"`
 	Mode   permission.Mode `json:"mode,omitempty"`
 	Title  string          `json:"title,omitempty"`
-	Label  string          `json:"label,omitempty"` // for the entry before this one
+	Label  *Label          `json:"label,omitempty"`
+}
+
+// A Label is what the user calls an entry, for lists such as that of /tree. The last one counts, whatever branch it is on.
+type Label struct {
+	Entry int    `json:"entry"`
+	Text  string `json:"text,omitempty"` // "": the entry has none any more
 }
 
 // Listing is the catalogue text that the model was given at first. It stays the same for the

@@ -26,6 +26,8 @@ type ShownChange struct {
 type ShownOutput struct {
 	Bytes  *int64 `json:"bytes"`  // that the command wrote; nil: not known
 	Status string `json:"status"` // ends the text, and is for the model
+	// Refused is what the sandbox refused, in lines for people.
+	Refused []string `json:"refused"`
 }
 
 // DetailsForm returns the form of a result's details, also in a log from before forms were recorded.

@@ -305,6 +305,11 @@ func (l *Log) Graft(branch iter.Seq[Entry]) error {
 		if e.Compaction != nil {
 			e.Compaction = e.Compaction.withIDs(moved)
 		}
+		if e.Setting != nil && e.Setting.Label != nil {
+			s := *e.Setting
+			s.Label = &Label{Entry: moved[s.Label.Entry], Text: s.Label.Text}
+			e.Setting = &s
+		}
 		e, err := l.Append(e)
 		if err != nil {
 			return err

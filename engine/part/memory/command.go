@@ -72,9 +72,9 @@ func (m live) list() engine.Reply {
 	claude := notesIn("claude", n.Claude)
 	var lines []string
 	if n.Auto {
-		lines = append(lines, "the model reads and writes notes (/memory off)")
+		lines = append(lines, "Notes are on. /memory off switches them off.")
 	} else {
-		lines = append(lines, "the model neither reads nor writes notes (/memory on)")
+		lines = append(lines, "Notes are off. /memory on switches them on.")
 	}
 	q := &engine.Question{Title: "Edit which notes?"}
 	for _, f := range own {

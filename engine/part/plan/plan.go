@@ -199,7 +199,7 @@ func (m *mode) exit(ctx context.Context, plan string) (tool.Result, error) {
 		asks, yes.Label = b, "start, in the mode "+string(b)
 	}
 	q := engine.Question{Title: "Start this plan?", Text: plan, Asker: engine.AskerPlan, Options: []engine.Option{
-		{ID: engine.OptionEdits, Label: "start, and accept edits", Allow: true, Help: "files here are changed without asking"},
+		{ID: engine.OptionEdits, Label: "start, and stop asking for edits in this folder", Allow: true},
 		yes, {ID: engine.OptionNo, Label: "keep planning", Ask: "what to change?"}}}
 	if m.from() == permission.AcceptEdits {
 		q.Current = engine.OptionEdits
@@ -213,10 +213,12 @@ func (m *mode) exit(ctx context.Context, plan string) (tool.Result, error) {
 	case err != nil:
 		return tool.Result{}, err
 	case (a.Option != engine.OptionYes && a.Option != engine.OptionEdits || a.Declined) && a.Reason != "" && !a.Stop:
-		return tool.Errorf("The user wants another plan: %s", a.Reason), nil
+		res := tool.Errorf("The user wants another plan: %s", a.Reason)
+		res.People = "not started: " + a.Reason
+		return res, nil
 	case a.Option != engine.OptionYes && a.Option != engine.OptionEdits || a.Declined:
 		res := tool.Errorf("The user has not approved the plan. Wait for what the user says about it.")
-		res.Terminate = true
+		res.Terminate, res.People = true, "not started"
 		return res, nil
 	case m.conv.Mode() != permission.Plan:
 		return tool.Errorf("The user changed the mode meanwhile: it stays as it is."), nil

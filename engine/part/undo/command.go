@@ -115,7 +115,7 @@ func (d Rewound) reply() engine.Reply {
 	lines = append(lines, d.files()...)
 	r := engine.Reply{Value: d}
 	if d.Moved {
-		lines = append(lines, "at the message: "+engine.Clip(d.Text, 70))
+		lines = append(lines, "back before: "+engine.Clip(d.Text, 70))
 		r.Draft = d.Text
 	}
 	r.Text = strings.Join(lines, "\n")

@@ -204,6 +204,9 @@ func (l *trees) enter(ctx context.Context, name string) (tool.Result, error) {
 		const not = ": what is not committed is not in it"
 		text, people = text+" What is not committed in "+tree.Root+" is not in it.", people+not
 	}
+	if absent := tree.AbsentText(); absent != "" {
+		people += ". " + absent
+	}
 	l.set(tree, at)
 	res := tool.Text(text)
 	res.People = people

@@ -26,7 +26,7 @@ const maxDiff = 256 << 10
 // original is an archive of a tree as it was installed, for showing what changed. It is never used for anything else,
 // and one file is written much faster than as many as the tree has.
 func (s *Store) original(it *Item) string {
-	return filepath.Join(s.Dir, "originals", strings.TrimPrefix(it.Tree, hashPrefix)[:16]+".zip")
+	return filepath.Join(s.Dir, filepath.FromSlash(placeOf(it)), "originals", strings.TrimPrefix(it.Tree, hashPrefix)[:16]+".zip")
 }
 
 // keepOriginal archives an installed tree. top is a directory for the unfinished file.
@@ -86,7 +86,7 @@ func (s *Store) Diff(it *Item, dir string) (Difference, error) {
 		return d, err
 	}
 	d.Tree = now.Tree()
-	if d.Drift = it.Files.compare(now); d.IsZero() {
+	if d.Drift = it.Files.Compare(now); d.IsZero() {
 		return d, nil
 	}
 	original, err := zip.OpenReader(s.original(it))

@@ -37,6 +37,8 @@ type Given struct {
 	// Base is the tree that a relative Path starts at: that of a marketplace; "": Path is absolute.
 	Base string
 	From *plugin.Source // the source of the marketplace that lists it; nil: none
+	// Market is the commit of the marketplace; "": it is not from a repository.
+	Market string
 	// Keys are public keys that the user gave: one of them must have signed it.
 	Keys []Signer
 	// Known are the keys of the version that is installed.
@@ -83,33 +85,11 @@ func (s *Store) fetchPath(g Given, w *writer) error {
 // fetchGit reads a commit with the system's git. Nothing is checked out: files are read as they are in the repository,
 // so that no filter, hook or submodule of it runs.
 func (s *Store) fetchGit(ctx context.Context, g Given, w *writer) (string, error) {
-	if _, err := exec.LookPath("git"); err != nil {
-		return "", errors.New("git is not installed")
-	}
-	through := ""
-	if !g.Typed { // git resolves names itself: it reaches this host, at a public address, and nothing else
-		u, err := url.Parse(g.URL)
-		if err != nil {
-			return "", err
-		}
-		address, stop, err := guard.New(guard.Options{}).Tunnel(ctx, u)
-		if err != nil {
-			return "", err
-		}
-		defer stop()
-		through = address
-	}
-	dir, err := os.MkdirTemp(w.tmp, "git-")
+	r, done, err := s.repository(ctx, g, w.tmp)
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
-	ctx, stop := bounded(ctx, dir, maxFetched)
-	defer stop()
-	r := &repository{ctx: ctx, dir: dir, typed: g.Typed, env: s.Environ, proxy: through}
-	if _, err := r.git(nil, "init", "-q", "--bare", "--template=", "."); err != nil {
-		return "", err
-	}
+	defer done()
 	want := cmp.Or(g.SHA, g.Ref, "HEAD")
 	fetch := []string{"fetch", "-q", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"}
 	if g.Path != "" {
@@ -127,6 +107,48 @@ func (s *Store) fetchGit(ctx context.Context, g Given, w *writer) (string, error
 		return "", fmt.Errorf("%s: the repository sent the commit %s", plain.Line(g.Source.String()), commit)
 	}
 	return commit, r.export(commit, g, w)
+}
+
+// repository makes an empty repository in the directory tmp, which reaches only the host of the source. done removes
+// it.
+func (s *Store) repository(ctx context.Context, g Given, tmp string) (_ *repository, done func(), err error) {
+	var ends []func()
+	end := func() {
+		for _, f := range slices.Backward(ends) {
+			f()
+		}
+	}
+	defer func() {
+		if err != nil {
+			end()
+		}
+	}()
+	if _, err := exec.LookPath("git"); err != nil {
+		return nil, nil, errors.New("git is not installed")
+	}
+	through := ""
+	if !g.Typed { // git resolves names itself: it reaches this host, at a public address, and nothing else
+		u, err := url.Parse(g.URL)
+		if err != nil {
+			return nil, nil, err
+		}
+		address, stop, err := guard.New(guard.Options{}).Tunnel(ctx, u)
+		if err != nil {
+			return nil, nil, err
+		}
+		ends = append(ends, stop)
+		through = address
+	}
+	dir, err := os.MkdirTemp(tmp, "git-")
+	if err != nil {
+		return nil, nil, err
+	}
+	ends = append(ends, func() { os.RemoveAll(dir) })
+	ctx, stop := bounded(ctx, dir, maxFetched)
+	ends = append(ends, stop)
+	r := &repository{ctx: ctx, dir: dir, typed: g.Typed, env: s.Environ, proxy: through}
+	_, err = r.git(nil, "init", "-q", "--bare", "--template=", ".")
+	return r, end, err
 }
 
 // maxFetched is how large a repository may be, packed: git itself has no limit.

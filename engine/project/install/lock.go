@@ -53,7 +53,8 @@ type Item struct {
 	Dir     string          `json:"dir,omitempty"`     // where it is, with slashes, relative to the Store's directory
 	Place   string          `json:"place,omitempty"`   // or where another program installed it, absolute
 	From    *plugin.Source  `json:"from,omitempty"`    // the source of its marketplace; nil: none
-	Entry   json.RawMessage `json:"entry,omitempty"`   // of the marketplace
+	Market  string          `json:"marketplaceCommit,omitempty"`
+	Entry   json.RawMessage `json:"entry,omitempty"` // of the marketplace
 	Time    time.Time       `json:"time"`
 	By      string          `json:"by,omitempty"`
 	// Signers are the keys that signed it; nil: it was not signed.

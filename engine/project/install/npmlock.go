@@ -25,16 +25,33 @@ const NPMLockName = "skills-lock.json"
 // first, and links lead there.
 var npmPlaces = []string{".agents/skills", ".claude/skills"}
 
-// NPMSkills compares the skills of a project with its skills-lock.json: one text for each, "ok" or how it differs. The
-// lock has one hash for each skill, so that the files that differ are not known.
-func NPMSkills(root string) (map[string]string, error) {
+// An NPMSkill is a skill that a project's skills-lock.json names.
+type NPMSkill struct {
+	State  string // "ok" or how it differs; the lock has one hash for each skill, so that the files are not known
+	Source string // as the lock has it, such as OWNER/REPOSITORY or an address; strangers' text
+}
+
+// Address is where the skill can be added from, or "" if the lock does not say. It is strangers' text.
+func (n NPMSkill) Address() string {
+	if owner, name, ok := strings.Cut(n.Source, "/"); ok && plugin.ValidName(owner) && plugin.ValidName(name) {
+		return "https://github.com/" + n.Source
+	}
+	if strings.HasPrefix(n.Source, "https://") {
+		return n.Source
+	}
+	return ""
+}
+
+// NPMSkills compares the skills of a project with its skills-lock.json.
+func NPMSkills(root string) (map[string]NPMSkill, error) {
 	data, err := regular.Read(filepath.Join(root, NPMLockName), 8<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	var lock struct {
 		Skills map[string]struct {
-			Hash string `json:"computedHash"`
+			Hash   string `json:"computedHash"`
+			Source string `json:"source"`
 		} `json:"skills"`
 	}
 	if err == nil {
@@ -43,30 +60,31 @@ func NPMSkills(root string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", NPMLockName, err)
 	}
-	all := map[string]string{}
+	all := map[string]NPMSkill{}
 	for name, x := range lock.Skills {
-		all[name] = "missing"
-		for _, place := range npmPlaces {
-			if !plugin.ValidName(name) {
-				all[name] = "its name cannot be used"
-				break
-			}
-			got, err := npmHash(root, filepath.Join(root, filepath.FromSlash(place), name))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			switch {
-			case err != nil:
-				all[name] = err.Error()
-			case got != x.Hash:
-				all[name] = "changed since it was installed"
-			default:
-				all[name] = "ok"
-			}
-			break
-		}
+		all[name] = NPMSkill{State: npmState(root, name, x.Hash), Source: x.Source}
 	}
 	return all, nil
+}
+
+// npmState compares a skill, wherever that program put it, with its hash in the lock.
+func npmState(root, name, hash string) string {
+	if !plugin.ValidName(name) {
+		return "its name cannot be used"
+	}
+	for _, place := range npmPlaces {
+		got, err := npmHash(root, filepath.Join(root, filepath.FromSlash(place), name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err != nil:
+			return err.Error()
+		case got != hash:
+			return "changed since it was installed"
+		}
+		return "ok"
+	}
+	return "missing"
 }
 
 // npmHash is the hash of a skill of a project in skills-lock.json: of the path and content of each file, in the order

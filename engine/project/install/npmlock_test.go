@@ -46,7 +46,7 @@ func TestNPMSkills(t *testing.T) {
 	check := func(want string) {
 		t.Helper()
 		all, err := NPMSkills(root)
-		if err != nil || all["a"] != want || all["gone"] != "missing" || all["../up"] == "ok" || len(all) != 3 {
+		if err != nil || all["a"].State != want || all["gone"].State != "missing" || all["../up"].State == "ok" || len(all) != 3 {
 			t.Error(all, err)
 		}
 	}
@@ -54,7 +54,7 @@ func TestNPMSkills(t *testing.T) {
 	write(t, root, map[string]string{".claude/skills/a/README.md": "# b\n"})
 	check("changed since it was installed")
 	write(t, root, map[string]string{NPMLockName: `{"skills":{"out":{"computedHash":""}}}`, ".agents/skills/out -> /": ""})
-	if all, err := NPMSkills(root); err != nil || !strings.Contains(all["out"], "leads out of the project") {
+	if all, err := NPMSkills(root); err != nil || !strings.Contains(all["out"].State, "leads out of the project") {
 		t.Error(all, err)
 	}
 	if all, err := NPMSkills(t.TempDir()); all != nil || err != nil {

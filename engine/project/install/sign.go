@@ -213,7 +213,7 @@ func sshTime(text string) (time.Time, error) {
 
 // allowedSigners reads the user's allowed_signers, beside the user's lock. Without it, no key has a name.
 func (s *Store) allowedSigners() []byte {
-	data, err := regular.Read(filepath.Join(filepath.Dir(s.Lock), "allowed_signers"), 1<<20)
+	data, err := regular.Read(filepath.Join(cmp.Or(s.config, filepath.Dir(s.Lock)), "allowed_signers"), 1<<20)
 	if err != nil {
 		return nil
 	}
@@ -271,7 +271,7 @@ func (s *Store) verifyPack(ctx context.Context, st *Staged, g Given) error {
 		if err := json.Unmarshal(data, &signed); err != nil || signed.Version != 1 {
 			return refused("its %s is signed, and is not the lock of a pack: knack skill lock writes one", LockName)
 		}
-		if d := signed.Files.compare(withoutLock(st.Files)); !d.IsZero() {
+		if d := signed.Files.Compare(withoutLock(st.Files)); !d.IsZero() {
 			return refused("it has other files than were signed (%s)", d)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/user"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,6 +32,8 @@ type Store struct {
 	Environ []string // of programs; nil: that of the process
 
 	project string // the root of the project in which Lock is; "": Lock is the user's own
+	below   string // the directory of trees, with slashes, relative to Dir; "": Dir, see Project
+	config  string // the directory with allowed_signers; "": that of Lock
 
 	// Client downloads from addresses that the user typed; nil: http.DefaultClient. Addresses that others wrote are
 	// reached through the guarded dialer.
@@ -156,7 +159,7 @@ func (s *Store) stage(ctx context.Context, g Given, name string, entry json.RawM
 	st.Skipped = w.skipped
 	st.Plugin = plugin.Read(plugin.FS(root), plugin.Options{Name: name, Entry: entry})
 	st.Item = Item{Source: g.Source, Commit: commit, Version: st.Plugin.Version, Tree: w.files.Tree(), Entry: entry,
-		Files: w.files, From: g.From, Time: now(), By: who()}
+		Files: w.files, From: g.From, Market: g.Market, Time: now(), By: who()}
 	st.keys = g.Keys
 	return st, nil
 }
@@ -269,7 +272,8 @@ func (s *Store) collect(j journal) error {
 		used[m.Dir] = true
 	}
 	for _, p := range j.Paths {
-		if first, _, _ := strings.Cut(p, "/"); fs.ValidPath(p) && p != first && !used[p] && slices.Contains(
+		in := strings.TrimPrefix(strings.TrimPrefix(p, placeOf(&Item{Dir: p})), "/")
+		if first, _, _ := strings.Cut(in, "/"); fs.ValidPath(p) && in != first && !used[p] && slices.Contains(
 			[]string{"plugins", "skills", "marketplaces", "originals"}, first) {
 			path := filepath.Join(s.Dir, filepath.FromSlash(p))
 			os.RemoveAll(path)            // if it stays, it is only garbage
@@ -341,8 +345,11 @@ func (s *Store) Install(st *Staged, id string) error {
 	it.Dir = "plugins/" + market + "/" + tree + "/" + name // public plugins import themselves by their directory's name
 	if it.Place != "" {
 		it.Dir = ""
-	} else if market == "" {
-		it.Dir = "skills/" + name + "-" + tree
+	} else {
+		if market == "" {
+			it.Dir = "skills/" + name + "-" + tree
+		}
+		it.Dir = path.Join(s.below, it.Dir)
 	}
 	var j journal
 	err := s.update(func(l *Lock) (err error) {
@@ -392,32 +399,6 @@ func (s *Store) place(st *Staged, it *Item) error {
 		}
 	}
 	return os.Rename(st.Dir, to)
-}
-
-// Share records an installed plugin in another lock, which a project can commit.
-//
-// One that another program installed cannot be: others do not have it there.
-func (s *Store) Share(id, root, lock string) error {
-	mine, err := ReadLock(s.Lock)
-	if err != nil {
-		return err
-	}
-	it := mine.Plugins[id]
-	if it == nil {
-		return errNotInstalled(id)
-	}
-	if it.Place != "" {
-		return fmt.Errorf("%s is in %s, where only this machine has it", id, it.Place)
-	}
-	shared := *it
-	shared.Previous, shared.By = nil, ""
-	return (&Store{Dir: s.Dir, Lock: lock, project: root}).update(func(l *Lock) error {
-		if l.Plugins == nil {
-			l.Plugins = map[string]*Item{}
-		}
-		l.Plugins[id] = &shared
-		return nil
-	})
 }
 
 // errNotInstalled is the error for an id that is not in the lock.
@@ -507,7 +488,7 @@ func (s *Store) Changes(ctx context.Context, it *Item, g Given) (Drift, error) {
 		return Drift{}, err
 	}
 	defer st.Close()
-	return it.Files.compare(st.Files), nil
+	return it.Files.Compare(st.Files), nil
 }
 
 // A KnownMarketplace is a marketplace that the user added.
@@ -667,7 +648,7 @@ func readList(dir string) (*plugin.Marketplace, error) {
 
 // Listed returns the source of a plugin of a marketplace.
 func (s *Store) Listed(m KnownMarketplace, e plugin.Entry) Given {
-	g := Given{Source: e.Source, From: &m.Source}
+	g := Given{Source: e.Source, From: &m.Source, Market: m.Commit}
 	if e.Source.Kind == plugin.Path {
 		g.Base = s.Tree(m)
 	}

@@ -90,11 +90,11 @@ func (f Files) Verify(dir string) (Drift, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Drift{}, err
 	}
-	return f.compare(now), nil
+	return f.Compare(now), nil
 }
 
-// compare returns how other files differ.
-func (f Files) compare(now Files) (d Drift) {
+// Compare returns how other files differ.
+func (f Files) Compare(now Files) (d Drift) {
 	for name, want := range f {
 		if got, ok := now[name]; !ok {
 			d.Missing = append(d.Missing, name)

@@ -134,7 +134,8 @@ func Open(ctx context.Context, environ []string, dir, name string) (*Worktree, e
 }
 
 // Add makes a worktree of the repository that contains dir. Without a name it gets one of its own; a name may have two
-// parts, separated by a slash. A name that is in use is an error. The repository's hooks and filters do not run.
+// parts, separated by a slash. A name that is in use is an error. The repository's hooks and filters do not run. The
+// worktree gets a copy of the ignored files that [IncludeFile] names.
 // environ is the environment of the user's programs; nil: that of the process.
 func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
 	if name == "" {
@@ -159,6 +160,9 @@ func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, er
 			removeEmpty(w)
 		}
 		return nil, err
+	}
+	if err := w.include(ctx); err != nil {
+		return nil, errors.Join(err, w.remove(context.WithoutCancel(ctx), true))
 	}
 	return w, nil
 }
@@ -190,8 +194,8 @@ func (w *Worktree) Changed(ctx context.Context) (what string, err error) {
 	return what, err
 }
 
-// Ignored returns the files in the worktree that git ignores, and directories of such files, which end in a slash. None
-// was there when the worktree began. What tools make anew is left out.
+// Ignored returns the files in the worktree that git ignores, and directories of such files, which end in a slash. What
+// tools make anew is left out, and so are copies of what the repository's own work tree has ([IncludeFile]).
 func (w *Worktree) Ignored(ctx context.Context) (names []string, err error) {
 	out, err := run(ctx, w.environ, w.Dir, "status", "--porcelain", "-z", "--untracked-files=normal", "--ignored=traditional")
 	if err != nil {
@@ -206,13 +210,16 @@ func (w *Worktree) Ignored(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// holds reports whether an ignored path is a file, or a directory with one that is not made anew.
+// holds reports whether an ignored path is a file, or a directory with one, that is not made anew and no copy.
 func (w *Worktree) holds(name string) (found bool) {
-	_ = filepath.WalkDir(filepath.Join(w.Dir, filepath.FromSlash(name)), func(_ string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(filepath.Join(w.Dir, filepath.FromSlash(name)), func(at string, d fs.DirEntry, err error) error {
 		switch {
 		case err == nil && d.IsDir() && sandbox.Rebuildable(d.Name()):
 			return fs.SkipDir
 		case err == nil && d.IsDir():
+			return nil
+		}
+		if below, ok := subpath.Rel(w.Dir, at); ok && err == nil && w.isCopy(below) {
 			return nil
 		}
 		found = true // also what cannot be read

@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -351,4 +352,84 @@ func TestLinkedGit(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestInclude: a worktree gets what .worktreeinclude names and git ignores, and is removed with it unless it was changed.
+func TestInclude(t *testing.T) {
+	root, _ := newRepo(t)
+	write := func(dir, name, text string, mode os.FileMode) {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(root, ".git/info/exclude", "/.claude/\n/CLAUDE.md\n/secret\nnode_modules/\n", 0o644)
+	write(root, ".worktreeinclude", "# for agents\n.claude/\nnode_modules/\nnew.txt\nlink\n", 0o644)
+	write(root, ".claude/skills/x/SKILL.md", "x", 0o600)
+	write(root, ".claude/skills/x/run.sh", "x", 0o755)
+	write(root, ".claude/node_modules/x.js", "x", 0o644)
+	write(root, "CLAUDE.md", "x", 0o644)
+	write(root, "secret", "x", 0o600)
+	write(root, "new.txt", "x", 0o644) // not ignored
+	if err := os.Symlink("../../secret", filepath.Join(root, ".claude/link")); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Add(t.Context(), nil, root, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{".claude/skills/x/SKILL.md": 0o600, ".claude/skills/x/run.sh": 0o755,
+		".claude/node_modules/x.js": 0, ".claude/link": 0, "CLAUDE.md": 0, "secret": 0, "new.txt": 0} {
+		info, err := os.Lstat(filepath.Join(w.Dir, name))
+		if err == nil && info.Mode().Perm() != want || err != nil && want != 0 {
+			t.Errorf("%s: %v, %v, want %v", name, info, err, want)
+		}
+	}
+	if got := w.AbsentText(); !strings.Contains(got, "does not have CLAUDE.md,") {
+		t.Error(got)
+	}
+	if kept, err := w.Close(t.Context()); kept != "" || err != nil {
+		t.Errorf("an unchanged copy keeps the worktree: %q, %v", kept, err)
+	}
+	if w, err = Add(t.Context(), nil, root, "two"); err != nil {
+		t.Fatal(err)
+	}
+	write(w.Dir, ".claude/skills/x/SKILL.md", "y", 0o600)
+	if kept, err := w.Close(t.Context()); kept != "ignored files: .claude/" || err != nil {
+		t.Errorf("a changed copy: %q, %v", kept, err)
+	}
+}
+
+// TestIncludeRefused: a worktree that cannot get what it was promised is not made.
+func TestIncludeRefused(t *testing.T) {
+	for name, make := range map[string]func(root string) error{
+		"link": func(root string) error { return os.Symlink("/etc/passwd", filepath.Join(root, IncludeFile)) },
+		"many": func(root string) error {
+			err := os.Mkdir(filepath.Join(root, "ignored"), 0o755)
+			for i := 0; err == nil && i <= maxIncluded; i++ {
+				err = os.WriteFile(filepath.Join(root, "ignored", fmt.Sprint(i)), nil, 0o644)
+			}
+			return errors.Join(err, os.WriteFile(filepath.Join(root, IncludeFile), []byte("ignored\n"), 0o644))
+		},
+		"big": func(root string) error {
+			err := os.WriteFile(filepath.Join(root, "ignored"), nil, 0o644)
+			return errors.Join(err, os.Truncate(filepath.Join(root, "ignored"), maxIncludedBytes+1),
+				os.WriteFile(filepath.Join(root, IncludeFile), []byte("ignored\n"), 0o644))
+		},
+	} {
+		root, _ := newRepo(t)
+		if err := make(root); err != nil {
+			t.Fatal(err)
+		}
+		if w, err := Add(t.Context(), nil, root, "one"); err == nil {
+			t.Errorf("%s: made %s", name, w.Dir)
+		}
+		if left := Of(root); len(left) > 0 || strings.Contains(git(t, root, "branch"), "knack/") {
+			t.Errorf("%s: left %v, %s", name, left, git(t, root, "branch"))
+		}
+	}
 }

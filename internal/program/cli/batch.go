@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -219,13 +220,13 @@ func (f *batchFlags) tasks(c *cobra.Command, args []string) (items []batch.Item,
 	return items, source, name, err
 }
 
-var unnamed = regexp.MustCompile(`[^a-z0-9]+`)
+var unnamed = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[^a-z0-9]+`) })
 
 // batchID returns the ID of a batch of a directory, before the number of its beginning.
 func batchID(dir, source, name string) string {
 	sum := sha256.Sum256([]byte(dir + "\x00" + source))
 	slug := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".jsonl"), ".txt")
-	slug = strings.Trim(unnamed.ReplaceAllString(slug, "-"), "-")
+	slug = strings.Trim(unnamed().ReplaceAllString(slug, "-"), "-")
 	slug = strings.Trim(slug[:min(len(slug), 24)], "-")
 	return strings.TrimPrefix(slug+"-"+hex.EncodeToString(sum[:4]), "-")
 }

@@ -187,12 +187,14 @@ func commands() []namedCommand {
 		{"skill", skillCommand},
 		{"eval", evalCommand},
 		{"plugin", pluginCommand},
+		{"sync", syncCommand},
 		{"session", sessionCommand},
 		{"models", modelsCommand},
 		{"login", loginCommand},
 		{"logout", logoutCommand},
 		{"trust", trustCommand},
 		{"mcp", mcpCommand},
+		{"acp", acpCommand},
 		{"sandbox", sandboxCommand},
 		{"settings", settingsCommand},
 		{"permission", permissionCommand},
@@ -201,6 +203,7 @@ func commands() []namedCommand {
 		{"worker", workerCommand},
 		{"schedule", scheduleCommand},
 		{"loop", loopCommand},
+		{"web", webCommand},
 		{"doctor", doctorCommand},
 		{"version", versionCommand},
 		{"man", manCommand},
@@ -266,6 +269,11 @@ func rootCommand(args []string) *cobra.Command {
 			return f.talk(c, args)
 		}
 		f.printing = true
+		if f.inputFormat == "text" {
+			if err := otherProgram(c, args); err != nil {
+				return err
+			}
+		}
 		if f.pick {
 			return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session")
 		}

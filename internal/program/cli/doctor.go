@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"os"
 
@@ -22,12 +24,14 @@ func versionCommand() *cobra.Command {
 }
 
 func doctorCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, test bool
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check keys, servers, sandbox, trust and terminal",
 		Long: "Check what a run in this directory would use: versions, model and keys, servers,\n" +
-			"sandbox, trust, terminal, and what is turned off and why. No server is contacted.",
+			"sandbox, trust, terminal, and what is turned off and why. The provider of the model\n" +
+			"is asked once whether it accepts the key. The exit code is 1 if a run would have no\n" +
+			"model, or if its key is refused.",
 		Args: exactly(0, "knack doctor"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			e, err := engine.Open(c.Context(), new(projectFlags).options())
@@ -40,14 +44,24 @@ func doctorCommand() *cobra.Command {
 				return err
 			}
 			x.Terminal = terminalOf(c)
+			var failed error
+			if test {
+				failed = x.Try(c.Context(), e)
+				if known := (*engine.Error)(nil); errors.As(failed, &known) { // such as one of an invalid name
+					failed = &engine.Error{Err: known.Err, Hint: known.Hint}
+				}
+			} else if x.Model == "" {
+				failed = &engine.Error{Err: engine.ErrNoModel, Hint: "knack login, or knack --model offline"}
+			}
 			if asJSON {
-				return writeJSON(c.OutOrStdout(), x)
+				return cmp.Or(writeJSON(c.OutOrStdout(), x), failed)
 			}
 			x.Write(c.OutOrStdout(), e.Project())
-			return nil
+			return failed
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().BoolVar(&test, "test", true, "test the key with one request, which costs nothing; --test=false skips it")
 	return c
 }
 

@@ -3,6 +3,11 @@
 package cli
 
 import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/internal/leaf/nodetest"
@@ -18,4 +23,71 @@ func TestPeerAdapter(t *testing.T) {
 		"Welcome $ARGUMENTS.\n")
 	d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
 	runScript(t, d, nodetest.Program(modules), "testdata/acp.mjs", "adapter")
+}
+
+// TestEditorOutput: an editor begins a session and sends a prompt, and whatever a hook, an MCP server or a command
+// prints, standard output has messages only.
+func TestEditorOutput(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Use("bash", map[string]any{"command": "echo noise; echo noise >&2"}),
+		llmtest.Reply("It is done.")))
+	d.file(t, "settings.json", `{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo noise; echo noise >&2"}]}],
+		"PreToolUse": [{"hooks": [{"type": "command", "command": "echo noise; echo noise >&2"}]}]},
+		"mcpServers": {"loud": {"command": "sh", "args": ["-c", "echo noise; echo noise >&2; cat >/dev/null"]}}}`)
+	cmd := exec.CommandContext(t.Context(), knackPath(t), "acp", "--settings", "settings.json", "--allow", "Bash(echo:*)")
+	cmd.Dir, cmd.Env = d.dir, d.env
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	var all strings.Builder
+	// ask sends a request and returns its result; updates may come before.
+	ask := func(id int, method, params string) json.RawMessage {
+		t.Helper()
+		fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params)
+		for lines.Scan() {
+			var m struct {
+				Version string `json:"jsonrpc"`
+				ID      int
+				Method  string
+				Result  json.RawMessage
+			}
+			fmt.Fprintln(&all, lines.Text())
+			if err := json.Unmarshal(lines.Bytes(), &m); err != nil || m.Version != "2.0" {
+				t.Fatalf("a line that is no message: %s", lines.Text())
+			}
+			if m.Method == "" && m.ID == id {
+				return m.Result
+			}
+		}
+		t.Fatalf("no answer to %s after\n%s", method, all.String())
+		return nil
+	}
+	ask(1, "initialize", `{"protocolVersion":1}`)
+	var made struct{ SessionID string }
+	if err := json.Unmarshal(ask(2, "session/new", fmt.Sprintf(`{"cwd":%q,"mcpServers":[]}`, d.dir)), &made); err != nil {
+		t.Fatal(err)
+	}
+	end := ask(3, "session/prompt", fmt.Sprintf(`{"sessionId":%q,"prompt":[{"type":"text","text":"go"}]}`, made.SessionID))
+	if !strings.Contains(string(end), `"end_turn"`) || !strings.Contains(all.String(), "It is done.") {
+		t.Errorf("the turn ended with %s after\n%s", end, all.String())
+	}
+	in.Close()
+	for lines.Scan() {
+		if !json.Valid(lines.Bytes()) {
+			t.Errorf("a line that is no message: %s", lines.Text())
+		}
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
 }

@@ -29,13 +29,13 @@ func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	d := keyless(t, serve(t, llmtest.Reply("Hello to you."), llmtest.Reply("And again.")))
 	k := d.open(t)
-	k.expect(`(?s)Which model should Knack use\?.*1 Anthropic.*local server.*offline.*not now.*  : `)
+	k.expect(`(?s)Which model should Knack use\?.*1 Anthropic.*local server.*no model: only skills with fixed steps.*not now.*  : `)
 	for _, typed := range []string{"9\r", "/model\r", "xyz\r"} {
 		k.types(typed)
 		k.expect(`a number from 1 to 7`)
 	}
 	k.types("1\r")
-	k.expect(`Key of anthropic: `)
+	k.expect(`Paste your Anthropic API key: `)
 	k.types(llmtest.Key + "\r")
 	k.expect(`(?s)Test the key\?.*only store it.*  : `)
 	k.types("1\r")
@@ -61,9 +61,9 @@ func TestFirstStart(t *testing.T) {
 	k = keyless(t, serve(t)).open(t)
 	k.expect(`(?s)not now.*  : `)
 	k.types("1\r")
-	k.expect(`Key of anthropic: `)
+	k.expect(`Paste your Anthropic API key: `)
 	k.types("/model\r")
-	k.expect(`(?s)nothing was stored: that is not a key but a command or a path.*Key of anthropic: `)
+	k.expect(`(?s)Not saved: a key does not begin with a slash, but a command or a path does\..*Paste your Anthropic API key: `)
 	k.types(ctrlC) // a key that is typed now would be a message, if the question had gone
 	k.leaves()
 
@@ -71,11 +71,11 @@ func TestFirstStart(t *testing.T) {
 	k = d.open(t)
 	k.expect(`(?s)not now.*  : `)
 	k.types("1\r")
-	k.expect(`Key of anthropic: `)
+	k.expect(`Paste your Anthropic API key: `)
 	k.types("not-the-key-of-the-server\r")
 	k.expect(`(?s)Test the key\?.*only store it.*  : `)
 	k.types("1\r")
-	k.expect(`nothing was stored: anthropic: the key was refused: 401`)
+	k.expect(`the key of Anthropic is not saved: the key was refused: 401`)
 	k.leaves()
 	if _, err := os.Stat(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/keys.json")); !os.IsNotExist(err) {
 		t.Errorf("a refused key was stored: %v", err)
@@ -84,7 +84,7 @@ func TestFirstStart(t *testing.T) {
 	k = keyless(t, serve(t)).open(t)
 	k.expect(`(?s)not now.*  : `)
 	k.types(ctrlC)
-	k.expect(`(?s)no model: .*\nhint: /login anthropic.*\nhint: /settings model.*\nhint: /model offline`)
+	k.expect(`(?s)no model: .*\nhint: /login adds a key.*\nhint: /settings model.*\nhint: /model offline`)
 	k.leaves()
 	if strings.Contains(k.all.String(), "knack: hint") || strings.Contains(k.all.String(), "export ") {
 		t.Errorf("a hint for the command line is shown at the prompt: %q", k.all.String())
@@ -105,7 +105,7 @@ func TestFirstStartScreen(t *testing.T) {
 	k.shows(100, 30, `(?s)Which model should Knack use\?.*Anthropic.*a local server: Ollama, LM Studio, llama.cpp or `+
 		`vLLM.*not now`)
 	k.types("1")
-	k.shows(100, 30, `Key of anthropic`)
+	k.shows(100, 30, `Paste your Anthropic API key`)
 	k.types(llmtest.Key)
 	k.types("\r")
 	k.shows(100, 30, `Test the key\?`)

@@ -167,7 +167,8 @@ func helpCommand() *cobra.Command {
 			return about.Help()
 		},
 	}
-	c.AddCommand(helpSettingsCommand(), helpCommandsCommand(), helpKeysCommand(), helpToolsCommand())
+	c.AddCommand(helpSettingsCommand(), helpCommandsCommand(), helpKeysCommand(), helpToolsCommand(),
+		helpHostsCommand())
 	for _, t := range topics {
 		topic := topicCommand(t.name, t.short)
 		if t.name == "formats" {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,12 +24,15 @@ var flagGroups = []struct {
 	{"Skills, tools and agents", []string{"skill", "no-skills", "bare", "index", "prompt-template", "plugin-dir", "tools",
 		"agents", "agent", "mcp-config", "strict-mcp-config"}},
 	{"Output", []string{"output-format", "json-schema"}},
-	{"Host programs", []string{"input-format", "include-partial-messages", "replay-user-messages",
+	{hostFlags, []string{"input-format", "include-partial-messages", "replay-user-messages",
 		"permission-prompt-tool",
 		"permission-prompts", "managed-settings", "resume-session-at", "thinking", "debug-file", "session-mirror",
 		"include-hook-events",
 		"host-may-save", "host-timeout", "setting-sources"}},
 }
+
+// hostFlags is the group that `knack help hosts` shows, instead of the help of knack itself.
+const hostFlags = "Host programs"
 
 // usageWidth is the width to which the help of flags is wrapped.
 const usageWidth = 80
@@ -42,9 +46,13 @@ func printUsage(w io.Writer, root *cobra.Command) {
 		}
 	}
 	for _, g := range flagSets(root.Flags()) {
+		if g.title == hostFlags {
+			continue
+		}
 		fmt.Fprintf(w, "\n%s:\n%s", g.title, g.set.FlagUsagesWrapped(usageWidth))
 	}
-	fmt.Fprintf(w, "\nUse \"%s [command] --help\" for more about a command.\n", root.Name())
+	fmt.Fprintf(w, "\nFlags for programs that run %[1]s: %[1]s help hosts\n", root.Name())
+	fmt.Fprintf(w, "Use \"%s [command] --help\" for more about a command.\n", root.Name())
 }
 
 type flagSet struct {
@@ -62,6 +70,47 @@ func flagSets(all *pflag.FlagSet) []flagSet {
 			in[name] = i
 		}
 	}
-	all.VisitAll(func(f *pflag.Flag) { groups[in[f.Name]].set.AddFlag(f) })
+	all.VisitAll(func(f *pflag.Flag) { groups[in[f.Name]].set.AddFlag(shown(f)) })
 	return groups
+}
+
+// shown returns a flag as help shows it: one whose value may be left out is --debug[=TOPICS]. The flags of pflag would
+// show the value that then counts instead, as in --debug string[="all"].
+func shown(f *pflag.Flag) *pflag.Flag {
+	if f.NoOptDefVal == "" || f.Value.Type() == "bool" {
+		return f
+	}
+	value, usage := pflag.UnquoteUsage(f)
+	c := *f
+	c.Name, c.Usage, c.Value, c.NoOptDefVal = f.Name+"[="+value+"]", usage, switchValue{f.Value}, "true"
+	return &c
+}
+
+// A switchValue is a value that help shows as that of a switch.
+type switchValue struct{ pflag.Value }
+
+func (switchValue) Type() string   { return "bool" }
+func (switchValue) String() string { return "false" }
+
+// usagesOf returns the help of flags, wrapped to a width; 0: not wrapped.
+func usagesOf(flags *pflag.FlagSet, width int) string {
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.VisitAll(func(f *pflag.Flag) { set.AddFlag(shown(f)) })
+	return set.FlagUsagesWrapped(width)
+}
+
+func helpHostsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "hosts", Short: "Flags for programs that run knack, such as editors", Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, err := helpTexts.ReadFile("help/hosts.md")
+			if err != nil {
+				return err
+			}
+			groups := flagSets(c.Root().Flags())
+			i := slices.IndexFunc(groups, func(g flagSet) bool { return g.title == hostFlags })
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s\n%s", text, groups[i].set.FlagUsagesWrapped(usageWidth))
+			return err
+		},
+	}
 }

@@ -222,6 +222,31 @@ func TestHelpHooks(t *testing.T) {
 	}
 }
 
+// TestHelpHosts: the flags of hosts are on a page of their own, and no help shows how pflag writes a value that may be
+// left out.
+func TestHelpHosts(t *testing.T) {
+	var help, errs strings.Builder
+	if code := run(t.Context(), []string{"--help"}, strings.NewReader(""), &help, &errs); code != 0 {
+		t.Fatal(errs.String())
+	}
+	hosts := topic(t, "hosts")
+	for _, g := range flagGroups {
+		for _, name := range g.flags {
+			page, other := help.String(), hosts
+			if g.title == hostFlags {
+				page, other = hosts, page
+			}
+			defined := regexp.MustCompile(`(?m)^ {2,6}(-., )?--` + name + `[ \[\n]`)
+			if !defined.MatchString(page) || defined.MatchString(other) {
+				t.Errorf("--%s is on the wrong page", name)
+			}
+		}
+	}
+	if text := help.String() + hosts; strings.Contains(text, `[="`) || !strings.Contains(text, "--debug[=TOPICS] ") {
+		t.Errorf("the help shows what a flag without a value means:\n%s", text)
+	}
+}
+
 // TestFlagGroups: the help of knack shows every flag in the group in which a reader looks for it.
 func TestFlagGroups(t *testing.T) {
 	root := rootCommand([]string{"--help"})

@@ -46,12 +46,13 @@ type userInstaller struct {
 	c       *cobra.Command
 	lock    *install.Lock
 	project *engine.Project
+	yes     bool   // without being asked
 	clear   func() // removes the progress that is shown
 }
 
 // newInstaller opens the user's store, and the project, whose settings say what is allowed.
 func newInstaller(c *cobra.Command, f installFlags) (x *userInstaller, err error) {
-	x = &userInstaller{c: c}
+	x = &userInstaller{c: c, yes: f.yes}
 	var keys []install.Signer
 	for _, text := range f.key {
 		key, err := install.ParseKey(text)

@@ -60,7 +60,7 @@ input. A key in the environment takes precedence.`,
 			if test || !c.Flags().Changed("test") && readsTerminal(c.InOrStdin()) {
 				switch err := all.TryKey(c.Context(), name, key); {
 				case errors.Is(err, models.ErrKeyRefused):
-					return &engine.Error{Err: fmt.Errorf("login: nothing was stored: %s: %w", name, err), Hint: again}
+					return &engine.Error{Err: fmt.Errorf("the key of %s is not saved: %w", models.Vendor(name), err), Hint: again}
 				case err != nil:
 					fmt.Fprintf(c.ErrOrStderr(), "knack: warn: the key could not be tested: %v\n", err)
 				}

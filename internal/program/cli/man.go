@@ -71,7 +71,7 @@ func manPage(c *cobra.Command) string {
 	}
 	flags := func(title string, set *pflag.FlagSet) {
 		if set.HasAvailableFlags() {
-			fmt.Fprintf(&b, ".SH %s\n.nf\n%s.fi\n", title, text(set.FlagUsages()))
+			fmt.Fprintf(&b, ".SH %s\n.nf\n%s.fi\n", title, text(usagesOf(set, 0)))
 		}
 	}
 	flags("OPTIONS", c.NonInheritedFlags())

@@ -90,7 +90,7 @@ func TestPeerServers(t *testing.T) {
 			k := d.run(t, "knack")
 			k.expect(`Trust these \d+ items\? \[y/N\] `)
 			k.types("y\n")
-			k.expect(`What may the programs of the project's MCP servers reach`)
+			k.expect(`May this project's MCP servers use the network`)
 			k.types("\n")
 			k.enters("go")
 			if got := k.expect(`\x1b\[\?2004h[ >] [?>]? ?`); !strings.Contains(got, "?") {

@@ -42,13 +42,16 @@ func TestTrustNetwork(t *testing.T) {
 			t.Errorf("the network is not shown: %s", out)
 		}
 	}
-	const question = `What may the programs of the project's MCP servers reach`
+	const question = `May this project's MCP servers use the network`
 
 	k := d.start(t) // the trust question at startup
 	k.expect(`network of its programs: none, unless you choose otherwise`)
 	k.expect(`Trust these \d+ items\? \[y/N\] `)
 	k.types("y\n")
 	k.expect(question + `.*\[none\] `)
+	k.types("y\n") // may be meant for the question before
+	k.expect(`"y" does not say how far: none, all, or hosts`)
+	k.expect(question)
 	k.types("API.example.com not/a/host\n")
 	k.expect(`not/a/host.*hosts`)
 	k.expect(question)
@@ -88,7 +91,7 @@ func TestTrustNetwork(t *testing.T) {
 	k.enters("/trust")
 	k.expect(`(?s)Trust the folder .*\?.*\x1b\[\?2004h  : `)
 	k.types("1\r")
-	k.expect(`(?s)` + question + `.*1 none.*2 all.*\x1b\[\?2004h  : `)
+	k.expect(`(?s)` + question + `.*1 no.*2 yes, any host.*… only these hosts  type them.*\x1b\[\?2004h  : `)
 	k.types("2\r")
 	k.expect(`skills: `)
 	k.leaves()
@@ -109,7 +112,7 @@ func TestTrustWrite(t *testing.T) {
 		}
 		d.output(t, "trust", "--revoke")
 	}
-	const network, where = `What may the programs of the project's MCP servers reach`,
+	const network, where = `May this project's MCP servers use the network`,
 		`Where may the programs of the project's MCP servers write besides the project`
 	for answer, want := range map[string]string{"+": "~/a, ~/b", "": "", " ~/b ": "~/b"} {
 		k := d.run(t, "knack", "trust")
@@ -146,9 +149,9 @@ func TestTrustWrite(t *testing.T) {
 	const w, h = 200, 40 // the terminal's
 	d.env = append(d.env, "KNACK_UI=screen")
 	k = d.run(t, "knack", "--sandbox", "off")
-	k.shows(w, h, `1 trust 2 items`)
+	k.shows(w, h, `1 yes, trust these 2\n +2 not now: keep them off  \(n, esc\)  /trust asks again`)
 	k.types("1")
-	k.shows(w, h, network+`(?s:.*)1 none`)
+	k.shows(w, h, network+`(?s:.*)1 no\n +2 yes, any host\n +3 only these hosts …  type them`)
 	k.types("1")
 	k.shows(w, h, where+`(?s:.*)2 ~/a,~/b`)
 	k.types("2")
@@ -191,7 +194,7 @@ func TestServerNetwork(t *testing.T) {
 		"echo 'Could not resolve host: registry.example' >&2; exit 1"]}}}`)
 	d.output(t, "trust", "--yes", "--mcp-network", "none")
 	if out := d.output(t, "mcp", "test", "net"); !strings.Contains(out, "host registry.example is blocked") ||
-		!strings.Contains(out, "to allow it: knack trust --mcp-network HOSTS") || strings.Contains(out, "WebFetch") {
+		!strings.Contains(out, "To allow it: knack trust --mcp-network HOSTS") || strings.Contains(out, "WebFetch") {
 		t.Errorf("a server that needs a host: %s", out)
 	}
 }

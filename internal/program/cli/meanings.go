@@ -98,6 +98,71 @@ var commandMeanings = [...]struct{ word, names string }{
 	{"off", "disable"},
 }
 
+// wordMeanings are commands of Claude Code, Codex, OpenCode and Pi that knack does not have, with the line that does
+// what they do. A verb is a word with which a prompt of two words may begin, too.
+var wordMeanings = [...]struct {
+	word string
+	verb bool
+	line string
+}{
+	{"agent", false, "knack -p /agents"},
+	{"agents", false, "knack -p /agents"},
+	{"app-server", false, "knack help hosts"},
+	{"apply", true, "knack --continue"},
+	{"archive", true, "knack session list"},
+	{"attach", false, "knack --resume ID"},
+	{"auth", false, "knack login PROVIDER"},
+	{"cloud", false, "knack batch --help"},
+	{"config", false, "knack settings show"},
+	{"delete", true, "knack session list"},
+	{"exec", false, "knack -p 'your prompt'"},
+	{"export", true, "knack session export ID"},
+	{"extensions", false, "knack plugin list"},
+	{"features", false, "knack doctor"},
+	{"fork", true, "knack --resume ID --fork-session"},
+	{"gateway", false, "knack help models"},
+	{"github", false, "knack -p 'your prompt'"},
+	{"hooks", false, "knack -p /hooks"},
+	{"import", true, "knack session import FILE"},
+	{"init", true, "knack -p /init"},
+	{"install", true, "knack plugin add NAME"},
+	{"kill", true, "knack batch cancel"},
+	{"logs", false, "knack session show ID"},
+	{"pr", false, "knack -p 'your prompt'"},
+	{"providers", false, "knack models"},
+	{"purge", true, "knack session list"},
+	{"queue", true, "knack batch status"},
+	{"remote-control", false, "knack help hosts"},
+	{"respawn", false, "knack --resume ID"},
+	{"resume", true, "knack --resume ID"},
+	{"review", true, "knack -p /review"},
+	{"rm", false, "knack session list"},
+	{"run", true, "knack -p 'your prompt'"},
+	{"serve", false, "knack mcp serve"},
+	{"setup-token", false, "knack login PROVIDER"},
+	{"stats", false, "knack -p /cost"},
+	{"stop", true, "knack batch cancel"},
+	{"ultrareview", false, "knack -p /review"},
+	{"uninstall", true, "knack plugin remove NAME"},
+	{"unarchive", false, "knack session list"},
+	{"update", true, "knack plugin update"},
+	{"upgrade", true, "knack plugin update"},
+}
+
+// wordMeaning returns the line that does what the command of another program does, or "" if the words are not such a
+// command but a prompt.
+func wordMeaning(args []string) string {
+	if len(args) == 0 || len(args) > 2 {
+		return ""
+	}
+	for _, m := range wordMeanings {
+		if m.word == args[0] && (len(args) == 1 || !m.verb || strings.Contains(args[1], " ")) {
+			return m.line
+		}
+	}
+	return ""
+}
+
 // flagMeaning returns the line that does what a flag does elsewhere, or "".
 func flagMeaning(name string) string {
 	for _, m := range flagMeanings {

@@ -45,7 +45,7 @@ func TestNetworkQuestion(t *testing.T) {
 	asks := func(prompt, url, rule, options, answer, then string) {
 		t.Helper()
 		k.types(prompt + "\r")
-		k.shows(w, h, `sh get `+url[:16]+`\S* wants to reach (?s:.*)1 yes.*\n *2 yes, in this session +Network\(`+rule+`\).*`+options)
+		k.shows(w, h, `sh get `+url[:16]+`\S* wants to reach (?s:.*)1 yes.*\n *2 yes, and allow in this session: +Network\(`+rule+`\).*`+options)
 		k.types(answer)
 		k.shows(w, h, then)
 	}
@@ -53,11 +53,11 @@ func TestNetworkQuestion(t *testing.T) {
 	asks("one", pages.URL+"/one", "127.0.0.1:"+port, inside, "1", "one done")
 	asks("two", pages.URL+"/two", "127.0.0.1:"+port, inside, "3", "why not\\?")
 	k.types("\r")
-	k.shows(w, h, `sh get \S+/two  The sandbox refused(?s:.*)two done`)
+	k.shows(w, h, `sh get \S+/two  partly blocked\n +Blocked by the sandbox: host (?s:.*)two done`)
 	asks("three", pages.URL+"/three", "127.0.0.1:"+port, inside, "2", "three done")
 	k.types("four\r")
 	k.shows(w, h, "four done")
-	asks("five", "http://"+outside+"/", outside, `\n *3 always(?s:.*)\n *4 no`, "3", "five done")
+	asks("five", "http://"+outside+"/", outside, `\n *3 yes, and always allow here:(?s:.*)\n *4 no`, "3", "five done")
 	k.types("six\r")
 	k.shows(w, h, "six done")
 	k.quits()

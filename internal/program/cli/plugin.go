@@ -84,7 +84,11 @@ func pluginListCommand() *cobra.Command {
 				return err
 			}
 			defer x.Close()
-			s, lock, on := x.Store, x.lock, x.project.Plugins().Enabled()
+			s, on := x.Store, x.project.Plugins().Enabled()
+			lock, _, err := s.InProject(x.project.Root())
+			if err != nil {
+				return err
+			}
 			all := []pluginJSON{}
 			known, err := x.project.Plugins().List()
 			if err != nil {
@@ -194,16 +198,18 @@ func pluginValidateCommand() *cobra.Command {
 		Use:   "validate DIR",
 		Short: "Check a plugin or a marketplace for mistakes",
 		Long: `Check a plugin or a marketplace for mistakes. Exit code 1 means that something would
-be left out.`,
+be left out, here or by Claude Code.`,
 		Example: "  knack plugin validate .",
 		Args:    exactly(1, "knack plugin validate DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var problems []knack.Problem
+			wrong := 0
 			root, err := regular.Root(args[0])
 			if err != nil {
 				return err
 			}
 			defer root.Close()
+			elsewhere := plugin.Validate(plugin.FS(root))
 			found, err := plugin.ReadMarketplace(plugin.FS(root))
 			if found != nil {
 				if err != nil {
@@ -225,19 +231,18 @@ be left out.`,
 				if st.Plugin.IsEmpty() && st.Manifest == "" {
 					return engine.Usagef("ls "+plain.Line(args[0]), "%s is not a plugin", plain.Line(args[0]))
 				}
-				problems = append(problems, page.Problems...)
+				wrong = mistakes(page.Problems)
 				page.Write(c.OutOrStdout(), st, st.Plugin.Name)
 				return nil
 			})
 			if err != nil {
 				return err
 			}
+			problems = append(problems, elsewhere...)
 			for _, x := range problems {
-				if found != nil {
-					fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", x.Severity, x)
-				}
+				fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", x.Severity, plain.Line(x.String()))
 			}
-			if wrong := mistakes(problems); wrong > 0 {
+			if wrong += mistakes(problems); wrong > 0 {
 				return fmt.Errorf("plugin validate: %s", count(wrong, "mistake"))
 			}
 			return nil

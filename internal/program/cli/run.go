@@ -119,8 +119,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.inputFormat, "input-format", "text",
 		"text, or stream-json: prompts on standard input, each a line of JSON")
 	fs.BoolVar(&f.partial, "include-partial-messages", false, "with stream-json: also print answers piece by piece")
-	fs.StringVar(&f.model, "model", "", "the model: provider/name, or an alias")
-	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
+	fs.StringVar(&f.model, "model", "", "the `MODEL`: provider/name, or an alias")
+	fs.StringVar(&f.effort, "effort", "", "`LEVEL`: low, medium, high, xhigh, max, or a number of thinking tokens")
 	fs.Var((*ruleList)(&f.allow), "allow", "permission rules that allow, such as 'Bash(git status), Read'")
 	fs.Var((*ruleList)(&f.ask), "ask", "permission rules that ask")
 	fs.Var((*ruleList)(&f.deny), "deny", "permission rules that deny")
@@ -147,7 +147,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringArrayVar(&f.templates, "prompt-template", nil,
 		"also use the prompt template, or directory of templates, at `PATH`, without asking for trust")
 	fs.StringVar(&f.debug, "debug", "",
-		"log to a file and print its path: everything, or only the topics "+strings.Join(engine.DebugTopics, ", "))
+		"log to a file and print its path: everything, or only the `TOPICS` "+strings.Join(engine.DebugTopics, ", "))
 	fs.Lookup("debug").NoOptDefVal = "all"
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
@@ -166,8 +166,11 @@ func (f *runFlags) register(c *cobra.Command) {
 	f.registerHost(fs)
 }
 
-// open opens the directory without starting a session.
-func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
+// open opens the working directory without starting a session.
+func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) { return f.openIn(c, "") }
+
+// openIn is open for a directory; "": the working directory.
+func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) {
 	ctx, stderr := c.Context(), c.ErrOrStderr()
 	for name, limit := range map[string]float64{"max-turns": float64(f.maxTurns), "max-cost": f.maxCost,
 		"max-budget-usd": f.maxCost, "task-budget": float64(f.taskBudget)} {
@@ -179,6 +182,7 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		return nil, engine.Usagef("--background wait or stop", "--background %s: unknown value", f.background)
 	}
 	o := f.options()
+	o.Dir = dir
 	if !f.ofWorker && hiddenAbove() {
 		return nil, engine.Usagef("run it without env -i, env -u and exec",
 			"a command of another session runs this, and what that session allows is not known: "+

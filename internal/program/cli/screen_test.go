@@ -321,7 +321,7 @@ func TestScreenServerTool(t *testing.T) {
 	k := d.onScreen(t, 100, 30)
 	k.shows(100, 30, `(?m)^ +mode +default: asks before changes +shift\+tab$`)
 	k.types("note milk\r")
-	k.shows(100, 30, `(?s)Use add of the MCP server notes\?.*The MCP server notes says: Says add.*text  milk.*1 yes`)
+	k.shows(100, 30, `(?s)The MCP server notes says: Says add.*text  milk.*Use add of the MCP server notes\?.*1 yes`)
 	k.types("1")
 	k.shows(100, 30, `(?s)● notes: add  milk\n.*Added\.`)
 	k.quits()

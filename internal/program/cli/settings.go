@@ -117,7 +117,7 @@ func settingsCheckCommand() *cobra.Command {
 		Long: `Check every settings file that counts here, and the hooks in it, and print what is wrong with its place.
 It ends with the settings of other programs that have no effect here, each with
 what to set instead.
-The exit code is 1 if anything is wrong.`,
+The exit code is 1 if anything is wrong. That a project is not trusted yet is not.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := engine.Load(c.Context(), f.options())
@@ -133,16 +133,23 @@ The exit code is 1 if anything is wrong.`,
 					fmt.Fprintf(c.OutOrStdout(), "  %s\n", plain.Line(text))
 				}
 			}
-			wrong := 0
+			wrong, untrusted := 0, 0
 			for _, x := range problems {
-				if x.Severity != knack.Info {
+				switch {
+				case x.Code == knack.CodeUntrusted: // what is in the file is not known to be wrong
+					untrusted++
+				case x.Severity != knack.Info:
 					wrong++
 				}
 			}
 			if wrong > 0 {
 				return &engine.Error{Err: fmt.Errorf("%s in settings", plain.Count(wrong, "problem")), Hint: "knack help settings"}
 			}
-			fmt.Fprintln(c.OutOrStdout(), "the settings are valid")
+			text := "the settings are valid"
+			if untrusted > 0 {
+				text = "the settings that count are valid; those of this project do after knack trust"
+			}
+			fmt.Fprintln(c.OutOrStdout(), text)
 			return nil
 		},
 	}

@@ -91,6 +91,10 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 	}
 	defer x.Close()
 	s, p, mine, project := x.Store, x.project, x.lock, x.ProjectLock()
+	used, _, err := s.InProject(p.Root())
+	if err != nil {
+		return nil, err
+	}
 	theirs, err := install.ReadLock(project)
 	if err != nil {
 		return nil, err
@@ -100,7 +104,7 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 		all = append(all, lockedJSON{id, s.Lock, verifyItem(s, mine.Item(id))})
 	}
 	for _, id := range slices.Concat(install.IDs(theirs.Plugins), install.IDs(theirs.Skills)) {
-		all = append(all, lockedJSON{id, project, comparedWith(theirs.Item(id), mine.Item(id))})
+		all = append(all, lockedJSON{id, project, comparedWith(theirs.Item(id), used.Item(id), p.Root())})
 	}
 	signed := lockedJSON{install.LockName, project, "ok"}
 	switch found, err := s.VerifyLock(project, x.Keys); {
@@ -120,7 +124,7 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(others)) {
-		all = append(all, lockedJSON{plain.Line(name), filepath.Join(p.Root(), install.NPMLockName), others[name]})
+		all = append(all, lockedJSON{plain.Line(name), filepath.Join(p.Root(), install.NPMLockName), others[name].State})
 	}
 	for id, on := range p.Plugins().Enabled() {
 		if locked && on && mine.Plugins[id] == nil && theirs.Plugins[id] == nil && !strings.HasSuffix(id, "@builtin") {
@@ -132,7 +136,11 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 
 // comparedWith says how what is installed differs from what a lock wants. The same files from elsewhere differ: the
 // next update would come from there.
-func comparedWith(want, it *install.Item) string {
+func comparedWith(want, it *install.Item, root string) string {
+	source := want.Source
+	if on, ok := install.OnMachine(source, root); ok {
+		source = on
+	}
 	switch {
 	case it == nil:
 		return "not installed"
@@ -142,7 +150,7 @@ func comparedWith(want, it *install.Item) string {
 		return "the lock has other hashes of its files than were installed"
 	case it.Commit != want.Commit:
 		return fmt.Sprintf("it is of commit %s, not of %s", cmp.Or(it.Commit, "none"), cmp.Or(want.Commit, "none"))
-	case it.Source == want.Source:
+	case it.Source == want.Source, it.Source == source:
 		return "ok"
 	case it.Source.String() == want.Source.String():
 		return fmt.Sprintf("it is from %s, but of another registry, kind or digest", it.Source)

@@ -111,7 +111,7 @@ func TestSlashTrust(t *testing.T) {
 	k.enters("/inspect this")
 	k.expect(`Reviewed\.`)
 	k.enters("/login openai")
-	k.expect(`Key of openai: `)
+	k.expect(`Paste your OpenAI API key: `)
 	k.types("sk-secret-0123456789abcdef\r")
 	k.expect(`(?s)Test the key\?.*\x1b\[\?2004h  : `)
 	k.types("2\r")

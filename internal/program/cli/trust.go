@@ -207,18 +207,16 @@ func askNetwork(c *cobra.Command, items []engine.TrustItem) error {
 		fmt.Fprintf(c.ErrOrStderr(), "+ accepts %s.\n", strings.ReplaceAll(hosts, ",", ", "))
 	}
 	for {
-		fmt.Fprintf(c.ErrOrStderr(), "%s [none] ", command.NetworkQuestion)
+		fmt.Fprintf(c.ErrOrStderr(), "%s Type none, all, or hosts with commas between them. [none] ",
+			command.NetworkQuestion)
 		line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
 		if err != nil && err != io.EOF {
 			return err
 		}
-		if strings.TrimSpace(line) == "" {
-			line = "none"
-		}
 		if strings.TrimSpace(line) == "+" && hosts != "" {
 			line = hosts
 		}
-		network, err := mcp.ParseNetwork(strings.TrimSpace(line))
+		network, err := command.ReadNetwork(line)
 		if err == nil {
 			command.SetNetwork(items, network)
 			return nil

@@ -55,15 +55,33 @@ func mistyped(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// askWord asks whether a prompt that is a single word is meant as one: at a terminal `knack update` is more often a
-// command of another program. It suggests the commands that have the word as a name. After -- everything is a prompt.
+// otherProgram rejects a prompt that is a command of another program, such as `knack -p logs 7`. After -- everything is
+// a prompt.
+func otherProgram(c *cobra.Command, args []string) error {
+	line := wordMeaning(args)
+	if line == "" || c.ArgsLenAtDash() == 0 {
+		return nil
+	}
+	return engine.Usagef(line+"\nknack -p -- "+strings.Join(args, " ")+", for a prompt",
+		"%s is a command of other programs, not of knack", args[0])
+}
+
+// askWord asks whether a prompt that is a single word, or a command of another program, is meant as one: at a terminal
+// `knack update` is more often a command. It suggests the commands that have the word as a name. After -- everything is
+// a prompt.
 func askWord(c *cobra.Command, args []string) error {
-	if len(args) != 1 || c.ArgsLenAtDash() == 0 || strings.ContainsFunc(args[0], func(r rune) bool {
+	if len(args) == 0 || c.ArgsLenAtDash() == 0 {
+		return nil
+	}
+	var hints []string
+	prompt := strings.Join(args, " ")
+	if line := wordMeaning(args); line != "" {
+		hints = append(hints, line)
+	} else if len(args) > 1 || strings.ContainsFunc(args[0], func(r rune) bool {
 		return r != '-' && r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r))
 	}) {
 		return nil
 	}
-	var hints []string
 	var find func(c *cobra.Command)
 	find = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
@@ -75,8 +93,9 @@ func askWord(c *cobra.Command, args []string) error {
 	}
 	find(rootCommand([]string{"--help"}))
 	for _, x := range command.All("") {
-		if x.Name == args[0] || slices.Contains(x.Also, args[0]) {
-			hints = append(hints, "knack -p /"+x.Name)
+		if line := "knack -p /" + x.Name; (x.Name == args[0] || slices.Contains(x.Also, args[0])) &&
+			!slices.Contains(hints, line) {
+			hints = append(hints, line)
 		}
 	}
 	if len(hints) == 0 {
@@ -85,9 +104,9 @@ func askWord(c *cobra.Command, args []string) error {
 	for _, h := range hints {
 		fmt.Fprintln(c.ErrOrStderr(), "knack: hint:", h)
 	}
-	yes, err := confirm(c, args[0]+" is not a command. Send it to the model as a prompt?", "knack -- "+args[0])
+	yes, err := confirm(c, args[0]+" is not a command. Send it to the model as a prompt?", "knack -- "+prompt)
 	if err == nil && !yes {
-		err = engine.Usagef("knack -- "+args[0]+", for a prompt", "%s is not a command", args[0])
+		err = engine.Usagef("knack -- "+prompt+", for a prompt", "%s is not a command", args[0])
 	}
 	return err
 }

@@ -36,6 +36,9 @@ func (f *runFlags) enterWorktree(c *cobra.Command) (leave func(), err error) {
 	if worktree.Uncommitted(c.Context(), nil, w.Root) {
 		fmt.Fprintln(stderr, "knack: the worktree begins at the last commit: what is not committed is not in it")
 	}
+	if text := w.AbsentText(); text != "" {
+		fmt.Fprintln(stderr, "knack: "+text)
+	}
 	if err := engine.InheritTrust(nil, w.Dir, w.Root); err != nil {
 		return nil, err
 	}

@@ -11,14 +11,14 @@ import (
 // elsewhere are the commands that write no file of a project: only to standard output, into the directories of the user
 // (settings, state, data, the services of the system), or through the tools of an agent, which ask.
 const elsewhere = `
-batch answer|batch cancel|batch logs|batch retry|batch status|doctor|login|logout|loop|mcp get|mcp list|mcp login|
+acp|batch answer|batch cancel|batch logs|batch retry|batch status|doctor|login|logout|loop|mcp get|mcp list|mcp login|
 mcp logout|mcp serve|mcp test|models|permission check|plugin import|plugin list|plugin marketplace add|plugin marketplace list|
 plugin marketplace remove|plugin marketplace update|plugin show|plugin update|plugin validate|sandbox explain|
 schedule add|schedule history|schedule install|schedule list|schedule pause|schedule remove|
 schedule resume|schedule run|session fork|session import|session list|session restore|session show|
-settings check|settings diff|settings keys|settings show|skill accept|skill add|skill budget|skill check|skill diff|
-skill find|skill list|skill pin|skill remove|skill show|skill update|skill verify|skill why|tool check|
-tool list|tool run|trust|version|worker run`
+settings check|settings diff|settings keys|settings show|skill accept|skill budget|skill check|skill diff|
+skill find|skill list|skill pin|skill show|skill update|skill verify|skill why|sync|tool check|
+tool list|tool run|trust|version|web|worker run`
 
 // TestWritten fails for a command that is neither in that list nor tried over links in written-links.txtar.
 func TestWritten(t *testing.T) {

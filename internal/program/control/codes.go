@@ -60,9 +60,10 @@ const (
 	subtypeError subtype = "error"
 
 	// Of control requests of the host that are handled in a special way. All others: see handlers.
-	subtypeInterrupt subtype = "interrupt"
-	subtypeReconnect subtype = "mcp_reconnect"
-	subtypeOverride  subtype = "set_mcp_permission_mode_override"
+	subtypeInitialize subtype = "initialize"
+	subtypeInterrupt  subtype = "interrupt"
+	subtypeReconnect  subtype = "mcp_reconnect"
+	subtypeOverride   subtype = "set_mcp_permission_mode_override"
 
 	// Of control requests to the host.
 	subtypeCanUseTool   subtype = "can_use_tool"

@@ -27,7 +27,7 @@ func (p *person) elicit(ctx context.Context, server string, q engine.Question) (
 	if q.URL != "" {
 		ask.Mode, ask.URL = "url", q.URL
 	} else {
-		ask.Schema, ask.Order = formSchema(q.Fields)
+		ask.Schema, ask.Order = engine.FormSchema(q.Fields)
 	}
 	data, err := p.request(ctx, ask)
 	if err != nil {
@@ -47,46 +47,4 @@ func (p *person) elicit(ctx context.Context, server string, q engine.Question) (
 		return engine.Answer{Declined: true}, nil
 	}
 	return engine.Answer{}, fmt.Errorf("the host's answer has the action %q", answer.Action)
-}
-
-// formSchema returns the schema of an object with the fields of a form, and their order.
-func formSchema(fields []engine.Field) (*jsonschema.Schema, []string) {
-	form := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
-	var order []string
-	for _, f := range fields {
-		s := &jsonschema.Schema{Type: "string", Title: f.Label, Description: f.Help}
-		switch f.Type {
-		case engine.FieldNumber:
-			s.Type, s.Minimum, s.Maximum = "number", f.Min, f.Max
-		case engine.FieldBool:
-			s.Type = "boolean"
-		case engine.FieldChoice:
-			choices := &jsonschema.Schema{Type: "string"}
-			for _, o := range f.Options {
-				c := &jsonschema.Schema{Const: jsonschema.Ptr[any](o.ID), Title: o.Label}
-				if f.Many {
-					choices.AnyOf = append(choices.AnyOf, c)
-				} else {
-					choices.OneOf = append(choices.OneOf, c)
-				}
-			}
-			if f.Many {
-				s.Type, s.Items = "array", &jsonschema.Schema{AnyOf: choices.AnyOf}
-			} else {
-				s.OneOf = choices.OneOf
-			}
-		}
-		if f.Default != "" {
-			s.Default, _ = json.Marshal(f.Default)
-			if json.Valid([]byte(f.Default)) && (f.Type == engine.FieldNumber || f.Type == engine.FieldBool) {
-				s.Default = json.RawMessage(f.Default)
-			}
-		}
-		if f.Required {
-			form.Required = append(form.Required, f.Name)
-		}
-		form.Properties[f.Name] = s
-		order = append(order, f.Name)
-	}
-	return form, order
 }

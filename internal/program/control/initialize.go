@@ -79,7 +79,28 @@ type hookMatcher struct {
 	Matcher   string   `json:"matcher"`
 	Callbacks []string `json:"hookCallbackIds"`
 	Timeout   float64  `json:"timeout"`   // seconds; 0: the default of the event
-	OnFailure string   `json:"onFailure"` // block: if a callback fails, it blocks
+	OnFailure string   `json:"onFailure"` // continue; block: if a callback fails, it blocks
+
+	unknown []string // members that Knack does not know
+}
+
+func (m *hookMatcher) UnmarshalJSON(data []byte) (err error) {
+	type plain hookMatcher
+	if err = json.Unmarshal(data, (*plain)(m)); err == nil {
+		m.unknown, err = unknownMembers(data, *m)
+	}
+	return err
+}
+
+// check describes what makes a matcher something else than what its author wanted.
+func (m *hookMatcher) check() error {
+	switch {
+	case m.Callbacks == nil:
+		return errors.New("a matcher has no hookCallbackIds, so nothing would be called")
+	case m.OnFailure != "" && m.OnFailure != "continue" && m.OnFailure != "block":
+		return fmt.Errorf("onFailure: %.100q is not continue or block", m.OnFailure)
+	}
+	return nil
 }
 
 // A setup is the set of changes that initialize makes.
@@ -188,24 +209,15 @@ type modelInfo struct {
 	Effort      bool   `json:"supportsEffort,omitempty"`
 }
 
-// setUpError is why messages are refused after an initialize that failed: what it should have restricted is not known.
-func setUpError(err error) error {
-	return fmt.Errorf("initialize failed, so no message is accepted until it succeeds: %w", err)
-}
-
-// initialize starts the session with the host's setup. If that fails, messages are refused until it succeeds: what the
-// host wanted to guard would run without its guards.
+// initialize starts the session with the host's setup. If that fails, messages are refused until it succeeds
+// (server.requested): what the host wanted to guard would run without its guards.
 func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any, err error) {
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.notSetUp = nil
-		if err != nil {
-			s.host, s.notSetUp = true, setUpError(err)
-		}
-	}()
 	var in initialize
 	if err := decode(request, &in); err != nil {
+		return nil, fmt.Errorf("initialize: %w", err)
+	}
+	unknown, err := unknownMembers(request, in, membersWithoutEffect...)
+	if err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
 	s.mu.Lock()
@@ -214,6 +226,9 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any
 	u, err := s.readSetup(in, again)
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range unknown {
+		u.problem("initialize: Knack does not have the member %.100q", name)
 	}
 	s.mu.Lock()
 	s.host, s.setup = true, u
@@ -239,7 +254,7 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any
 		}
 	}
 	if len(u.servers) > 0 {
-		u.problems = append(u.problems, s.setHostServers(ctx, session, u.servers)...)
+		u.problems = append(u.problems, s.setHostServers(session, u.servers)...)
 		if s.Messages != nil {
 			s.Messages.setHostMode(u.problems)
 		}
@@ -292,11 +307,20 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 		u.problem("the session has begun: the system prompt, the skills and the JSON schema can no longer change")
 	}
 	for _, event := range slices.Sorted(maps.Keys(in.Hooks)) {
-		if !slices.Contains(hook.Events(), hook.Event(event)) {
+		if hook.Foreign(event) {
 			u.problem("hooks: Knack does not have the event %s", event)
 			continue
 		}
+		if err := checkEvent(event); err != nil {
+			return u, fmt.Errorf("hooks: %w", err)
+		}
 		for _, m := range in.Hooks[event] {
+			if err := m.check(); err != nil {
+				return u, fmt.Errorf("hooks: %s: %w", event, err)
+			}
+			for _, name := range m.unknown {
+				u.problem("hooks: %s: Knack does not have the member %.100q of a matcher", event, name)
+			}
 			for _, id := range m.Callbacks {
 				h, err := s.callback(hook.Event(event), m, id)
 				if err != nil {

@@ -18,6 +18,9 @@ import (
 // maxLine limits a line of input, in bytes.
 const maxLine = 32 << 20
 
+// headOfLine is how much is kept of a line that is longer, in bytes, to see what it may have been.
+const headOfLine = 64 << 10
+
 // An inputLine is a line of structured input.
 type inputLine struct {
 	number int
@@ -28,8 +31,8 @@ type inputLine struct {
 	err      error // the line cannot be read
 }
 
-// readLines calls do for each line that is not empty, until the end of r. For a line that is too long,
-// do gets only the error. readLines returns the read error of r.
+// readLines calls do for each line that is not empty, until the end of r. Of a line that is too long, do gets the
+// error and the beginning. readLines returns the read error of r.
 func readLines(r io.Reader, do func(inputLine)) error {
 	file := false // a regular file: all lines exist from the beginning
 	if f, ok := r.(*os.File); ok {
@@ -43,7 +46,7 @@ func readLines(r io.Reader, do func(inputLine)) error {
 		for part := []byte(nil); ; {
 			part, err = in.ReadSlice('\n')
 			if len(l.text)+len(part) > maxLine {
-				l.text, l.err = nil, fmt.Errorf("it has more than %d MiB", maxLine>>20)
+				l.text, l.err = bytes.Clone(l.text[:min(len(l.text), headOfLine)]), fmt.Errorf("it has more than %d MiB", maxLine>>20)
 			}
 			if l.err == nil {
 				l.text = append(l.text, part...)

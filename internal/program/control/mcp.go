@@ -142,26 +142,16 @@ func (s *server) hostServers(named []string, defined map[string]json.RawMessage)
 	return all, problems
 }
 
-// setHostServers gives the session the host's servers, except those with the name of a configured server:
-// the configured server's rules must not apply to another one.
-func (s *server) setHostServers(ctx context.Context, session *engine.Session,
-	servers []mcp.Server) (problems []string) {
+// setHostServers gives the session the host's servers.
+func (s *server) setHostServers(session *engine.Session, servers []mcp.Server) (problems []string) {
 	configured, _ := session.Engine().Project().Servers()
-	servers = slices.DeleteFunc(slices.Clone(servers), func(x mcp.Server) bool {
-		i := slices.IndexFunc(configured, func(c mcp.Server) bool { return mcp.Safe(c.Name) == mcp.Safe(x.Name) })
-		if i >= 0 {
-			problems = append(problems, fmt.Sprintf(
-				"the host's MCP server %s is left out: %s defines a server with that name", x.Name, configured[i].DefinedIn))
-		}
-		return i >= 0
-	})
 	given := session.Host()
-	given.Servers = servers
+	given.Servers, problems = mcp.Beside(servers, configured)
 	for _, p := range session.SetHost(given) {
 		problems = append(problems, p.Message)
 	}
 	s.mu.Lock()
-	s.connect = len(servers) > 0
+	s.connect = len(given.Servers) > 0
 	s.mu.Unlock()
 	return problems
 }
@@ -224,7 +214,7 @@ func (s *server) setServers(ctx context.Context, session *engine.Session, in str
 }) (any, error) {
 	was := session.Host().Servers
 	servers, problems := s.hostServers(nil, in.Servers)
-	problems = append(problems, s.setHostServers(ctx, session, servers)...)
+	problems = append(problems, s.setHostServers(session, servers)...)
 	now := session.Host().Servers
 	without := func(a, b []mcp.Server) []string {
 		names := []string{}

@@ -447,7 +447,7 @@ func (o *Messages) compacted() {
 
 func (o *Messages) retry(r *agent.Retrying, parent *string) RetryMessage {
 	m := RetryMessage{Type: typeSystem, Subtype: subtypeRetry, Head: o.head(0), Parent: parent,
-		Attempt: r.Attempt, MaxRetries: 3, Wait: r.Wait.Milliseconds(), Error: "unknown", Message: r.Err.Error()}
+		Attempt: r.Attempt, MaxRetries: cmp.Or(r.Of, 3), Wait: r.Wait.Milliseconds(), Error: "unknown", Message: r.Err.Error()}
 	if r.Model != "" {
 		m.Message += "; now with " + r.Model
 	}

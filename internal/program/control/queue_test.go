@@ -15,7 +15,7 @@ import (
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := &server{pending: map[string]chan answer{}, handling: map[string]context.CancelFunc{},
+		s := &server{pending: map[string]chan answer{}, handling: openRequests{},
 			changed: make(chan struct{})}
 		go func() {
 			for n := range 3 * maxQueued {

@@ -32,7 +32,7 @@ type handler func(s *server, ctx context.Context, request json.RawMessage) (any,
 // requests are answered with an error.
 var handlers = sync.OnceValue(func() map[subtype]handler {
 	return map[subtype]handler{
-		"initialize":              (*server).initialize,
+		subtypeInitialize:         (*server).initialize,
 		"set_permission_mode":     (*server).setMode,
 		"set_model":               onSession((*server).setModel),
 		"set_max_thinking_tokens": onSession((*server).setThinking),
@@ -82,22 +82,29 @@ func (s *server) requested(in queuedFrame) {
 	id := in.frame.ID
 	response, err := any(nil), error(nil)
 	kind := subtypeOf(in.frame.Request)
-	if h := handlers()[kind]; h != nil {
-		response, err = h(s, in.ctx, in.frame.Request)
+	if in.bad != nil {
+		err = in.bad
+	} else if h := handlers()[kind]; h != nil {
+		response, err = h(s, in.request.ctx, in.frame.Request)
+	} else if meantInitialize(kind) {
+		err = fmt.Errorf("the request %q is not supported; did you mean initialize", kind)
 	} else if why := unsupported(kind); why != "" {
 		err = fmt.Errorf("the request %q is not supported: %s", kind, why)
 	} else {
 		err = fmt.Errorf("the request %q is not supported", kind)
 	}
 	s.mu.Lock()
-	cancel := s.handling[id]
-	delete(s.handling, id)
-	s.mu.Unlock()
-	if cancel == nil {
-		return // the host has withdrawn it
+	withdrawn := s.handling.remove(id, in.request)
+	if meantInitialize(kind) {
+		s.notSetUp = nil
+		if err != nil { // what it should have restricted is not known
+			s.host, s.notSetUp = true, fmt.Errorf("initialize failed, so no message is accepted until it succeeds: %w", err)
+		}
 	}
-	cancel()
-	s.respond(id, response, err)
+	s.mu.Unlock()
+	if !withdrawn && id != "" && s.out != nil {
+		s.respond(id, response, err)
+	}
 }
 
 func (s *server) respond(id string, response any, err error) {

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -93,9 +92,9 @@ type server struct {
 	lastRequest  int // number of our requests so far
 	closed       bool
 	inbox        []queuedFrame
-	handling     map[string]context.CancelFunc // the host's requests, by ID
-	conns        map[string]mcp.Conn           // to servers in the host, by name
-	connect      bool                          // the next turn waits for the host's servers
+	handling     openRequests
+	conns        map[string]mcp.Conn // to servers in the host, by name
+	connect      bool                // the next turn waits for the host's servers
 	prompts      []prompt
 	stopTurn     context.CancelCauseFunc // ends the running turn; nil: none is running
 	started      bool                    // Begin was called for the session
@@ -108,9 +107,10 @@ type server struct {
 
 // A queuedFrame is a line that waits to be handled.
 type queuedFrame struct {
-	line  inputLine
-	frame frame
-	ctx   context.Context // for a request of the host
+	line    inputLine
+	frame   frame
+	request openRequest // for a request of the host
+	bad     error       // why this request cannot be read
 }
 
 // Serve runs a turn for each message on the input, and answers requests of the control protocol. It
@@ -120,7 +120,7 @@ func Serve(ctx context.Context, o Options) error {
 	defer cancel(nil)
 	s := &server{
 		Options: o, ctx: ctx, cancel: cancel, tasks: tasks{running: map[string]bool{}, announced: map[string]bool{}},
-		pending: map[string]chan answer{}, handling: map[string]context.CancelFunc{},
+		pending: map[string]chan answer{}, handling: openRequests{},
 		conns:   map[string]mcp.Conn{},
 		changed: make(chan struct{}), runner: &Runner{Out: o.Out, Schema: o.Schema, Show: o.Show},
 	}
@@ -164,12 +164,10 @@ func (s *server) read(ctx context.Context) {
 		text := l.text
 		l.text = nil
 		if l.err != nil {
-			if bytes.Contains(text, []byte(`"initialize"`)) { // it may have restricted what is allowed
-				s.mu.Lock()
-				s.host, s.notSetUp = true, setUpError(l.err)
-				s.mu.Unlock()
-			}
 			s.badLine(l.number, field, l.err)
+			if id, ok := unreadInitialize(text); ok {
+				s.admit(ctx, badInitialize(l, id, l.err))
+			}
 			return
 		}
 		s.take(ctx, l, f)
@@ -222,26 +220,43 @@ func (s *server) take(ctx context.Context, l inputLine, f frame) {
 		s.answered(l, f.Response)
 		return
 	case typeControlCancel:
-		s.withdraw(f.ID)
+		s.mu.Lock()
+		s.handling.withdraw(f.ID)
+		s.mu.Unlock()
 		return
 	case typeKeepAlive:
 		return
 	case typeControlRequest:
+		bad := func(field, why string) {
+			s.badLine(l.number, field, errors.New(why))
+			if meantInitialize(subtypeOf(f.Request)) {
+				s.admit(ctx, badInitialize(l, f.ID, errors.New(why)))
+			}
+		}
 		switch {
 		case s.out == nil:
-			s.badLine(l.number, "type", errors.New("requests are answered with --output-format stream-json only"))
+			bad("type", "requests are answered with --output-format stream-json only")
 			return
 		case f.ID == "":
-			s.badLine(l.number, "request_id", errors.New("it is missing"))
+			bad("request_id", "it is missing")
 			return
 		case subtypeOf(f.Request) == subtypeInterrupt:
 			s.interrupt(f)
 			return
 		}
 	default:
-		s.badLine(l.number, "type", fmt.Errorf("it is %q, not user", f.Type))
+		err := fmt.Errorf("it is %q, not user", f.Type)
+		s.badLine(l.number, "type", err)
+		if f.Request != nil && meantInitialize(subtypeOf(f.Request)) {
+			s.admit(ctx, badInitialize(l, f.ID, fmt.Errorf("type: %w", err)))
+		}
 		return
 	}
+	s.admit(ctx, queuedFrame{line: l, frame: f})
+}
+
+// admit puts a line into the inbox, and waits for room there.
+func (s *server) admit(ctx context.Context, in queuedFrame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.inbox)+len(s.prompts) >= maxQueued && len(s.pending) == 0 && ctx.Err() == nil {
@@ -254,14 +269,11 @@ func (s *server) take(ctx context.Context, l inputLine, f frame) {
 		s.mu.Lock()
 	}
 	if len(s.inbox)+len(s.prompts) >= maxWaiting {
-		go s.badLine(l.number, "", fmt.Errorf("more than %d lines wait", maxWaiting))
+		go s.badLine(in.line.number, "", fmt.Errorf("more than %d lines wait", maxWaiting))
 		return
 	}
-	in := queuedFrame{line: l, frame: f, ctx: ctx}
-	if f.Type == typeControlRequest {
-		var cancel context.CancelFunc
-		in.ctx, cancel = context.WithCancel(ctx)
-		s.handling[f.ID] = cancel
+	if in.frame.Type == typeControlRequest {
+		in.request = s.handling.add(ctx, in.frame.ID)
 	}
 	s.inbox = append(s.inbox, in)
 	s.notify()
@@ -273,16 +285,6 @@ func subtypeOf(request json.RawMessage) subtype {
 	}
 	json.Unmarshal(request, &r)
 	return r.Subtype
-}
-
-// withdraw stops handling a request that the host has withdrawn. The request gets no answer.
-func (s *server) withdraw(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if cancel := s.handling[id]; cancel != nil {
-		cancel()
-		delete(s.handling, id)
-	}
 }
 
 // handleAll handles the lines of the inbox in order, except requests that wait for a server.

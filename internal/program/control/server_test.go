@@ -319,7 +319,7 @@ func TestOddInput(t *testing.T) {
 		{`[1]`, `it is a JSON array`},
 		{`{"type":"song"}`, `it is \"song\", not user`},
 		{`{"type":7}`, `"field":"type"`},
-		{`{"type":"control_request","request":{"subtype":"initialize"}}`, `"field":"request_id"`},
+		{`{"type":"control_request","request":{"subtype":"mcp_status"}}`, `"field":"request_id"`},
 		{`{"type":"control_response"}`, `"field":"response"`},
 		{`{"type":"control_response","response":{"subtype":"success","request_id":"nobody"}}`,
 			`no request \"nobody\" is waiting`},
@@ -761,6 +761,91 @@ func TestUnreadableInitialize(t *testing.T) {
 	h.expect(`"type":"result"`, "fine")
 	if err := h.end(); err == nil {
 		t.Error("the line that cannot be read is no error of the run")
+	}
+}
+
+// TestMisspeltInitialize: a guard whose name is misspelt guards nothing, so initialize fails and says what to write, and
+// no message is answered.
+func TestMisspeltInitialize(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(llmtest.Reply("fine")), nil)
+	refused := func(line string, want string) {
+		t.Helper()
+		h.say("%s", line)
+		h.user("go")
+		h.must(h.expect(`"type":"result"`), "initialize failed", want)
+	}
+	for request, want := range map[string]string{
+		`"hook":{"PreToolUse":[{"hookCallbackIds":["a"]}]}`: `\"hook\" is no member; did you mean hooks`,
+		`"mcpServer":{}`: "did you mean mcpServers",
+		`"toolAlias":{}`: "did you mean toolAliases",
+		`"hooks":{"PreToolUs":[{"hookCallbackIds":["a"]}]}`:                       `\"PreToolUs\" is not an event; did you mean PreToolUse`,
+		`"hooks":{"pretooluse":[{"hookCallbackIds":["a"]}]}`:                      "did you mean PreToolUse",
+		`"hooks":{"BeforeTool":[{"hookCallbackIds":["a"]}]}`:                      "the events are SessionStart ",
+		`"hooks":{"PreToolUse":[{"matchers":"Bash","hookCallbackIds":["a"]}]}`:    "did you mean matcher",
+		`"hooks":{"PreToolUse":[{"matcher":"Bash","hookCallbackId":["a"]}]}`:      "did you mean hookCallbackIds",
+		`"hooks":{"PreToolUse":[{"matcher":"Bash","hooks":["a"]}]}`:               "a matcher has no hookCallbackIds",
+		`"hooks":{"PreToolUse":[{"hookCallbackIds":["a"],"onFailures":"block"}]}`: "did you mean onFailure",
+		`"hooks":{"PreToolUse":[{"hookCallbackIds":["a"],"onFailure":"blok"}]}`:   `onFailure: \"blok\" is not continue or block`,
+		`"hooks":{"PreToolUse":[null]}`:                                           "a matcher has no hookCallbackIds",
+	} {
+		refused(`{"type":"control_request","request_id":"1","request":{"subtype":"initialize",`+request+`}}`, want)
+	}
+	for line, want := range map[string]string{
+		`{"type":"control_request","request_id":"1","request":{"subtype":"initialise"}}`:                       "did you mean initialize",
+		`{"type":"control_request","request_id":"1","subtype":"initialize"}`:                                   "did you mean initialize",
+		`{"type":"control_reqest","request_id":"1","request":{"subtype":"initialize"}}`:                        `it is \"control_reqest\"`,
+		`{"type":"control_request","request":{"subtype":"initialize"}}`:                                        "it is missing",
+		`{"type":"control_request","request_id":1,"request":{"subtype":"initialize"}}`:                         "it is a JSON number",
+		`{"type":"control_request","request_id":"1","request":{"subtype":"initialize"}`:                        "it is not a JSON object",
+		`{"type":"control_request","request_id":"1","request":{"hooks":` + strings.Repeat(" ", maxLine) + `}}`: "more than 32 MiB",
+	} {
+		refused(line, want)
+	}
+	h.must(h.ask("2", `{"subtype":"initialize","promptSuggestions":true,"brandNew":1,"Hooks":{"FileChanged":[{}],`+
+		`"PreToolUse":[{"matcher":"Bash","hookCallbackIds":[],"onFailure":"continue","colour":"red"}]}}`),
+		`"subtype":"success"`, `"problems":["hooks: Knack does not have the event FileChanged",`+
+			`"hooks: PreToolUse: Knack does not have the member \"colour\" of a matcher",`+
+			`"initialize: Knack does not have the member \"brandNew\""]`)
+	h.user("go")
+	h.expect(`"type":"result"`, "fine")
+	if err := h.end(); err == nil {
+		t.Error("the lines that cannot be read are no error of the run")
+	}
+}
+
+// TestUnreadableInitializeIsLast: an initialize that cannot be read counts in its place, after one before it that is
+// still handled.
+func TestUnreadableInitializeIsLast(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(llmtest.Reply("fine")), nil)
+	h.say(`{"type":"control_request","request_id":"1","request":{"subtype":"initialize"}}` + "\n" +
+		`{"type":"control_request","request_id":2,"request":{"subtype":"initialize"}}`)
+	h.user("go")
+	h.expect(`"type":"result"`, "initialize failed")
+	h.ask("3", `{"subtype":"initialize"}`)
+	h.user("go")
+	h.expect(`"type":"result"`, "fine")
+	if err := h.end(); err == nil {
+		t.Error("the line that cannot be read is no error of the run")
+	}
+}
+
+// TestUsedRequestID: two requests with one ID are both answered, and the second is in effect.
+func TestUsedRequestID(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(bash("true"), llmtest.Reply("fine")), nil,
+		values(map[string]any{"permissions.allow": []string{"Bash"}}))
+	h.say(`{"type":"control_request","request_id":"1","request":{"subtype":"initialize"}}` + "\n" +
+		`{"type":"control_request","request_id":"1","request":{"subtype":"initialize",` +
+		`"hooks":{"PreToolUse":[{"hookCallbackIds":["a"]}]}}}`)
+	h.expect(`"type":"control_response"`, `"request_id":"1"`, `"success"`)
+	h.expect(`"type":"control_response"`, `"request_id":"1"`, `"success"`)
+	h.user("go")
+	h.answers(`{}`, `"callback_id":"a"`)
+	h.expect(`"type":"result"`, "fine")
+	if err := h.end(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -33,16 +33,16 @@ func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, 
 		switch {
 		case o.ID == engine.OptionEdits:
 			letters["e"] = o.ID
-			fmt.Fprintf(f.Out, "  %s %s: %s\n", f.paint(bold, "e"), o.Label, o.Help)
+			fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, "e"), o.Label)
 		case o.Lasts == gate.Once:
 			letters["y"] = o.ID
 			fmt.Fprintf(f.Out, "  %s yes, this once\n", f.paint(bold, "y"))
 		case o.Lasts == gate.Session:
 			letters["s"] = o.ID
-			fmt.Fprintf(f.Out, "  %s yes, in this session: %s\n", f.paint(bold, "s"), rules)
+			fmt.Fprintf(f.Out, "  %s %s: %s\n", f.paint(bold, "s"), o.Label, rules)
 		case o.Lasts == gate.Always:
 			letters["a"] = o.ID
-			fmt.Fprintf(f.Out, "  %s always: %s\n", f.paint(bold, "a"), rules)
+			fmt.Fprintf(f.Out, "  %s %s: %s\n", f.paint(bold, "a"), o.Label, rules)
 		}
 	}
 	fmt.Fprintf(f.Out, "  %s no    %s no, because …\n", f.paint(bold, "n"), f.paint(bold, "n why"))

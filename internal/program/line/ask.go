@@ -175,6 +175,11 @@ func (f *Front) field(q engine.Field) (string, error) {
 		}
 		fmt.Fprintf(f.Out, "  %s %s%s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o.Label), help)
 	}
+	if q.Other {
+		how := cmp.Or(q.OtherHelp, "type it")
+		fmt.Fprintf(f.Out, "  %s %s  %s\n", f.paint(bold, "…"), plain.Line(strings.TrimSuffix(cmp.Or(q.OtherLabel, "something else"),
+			" …")), f.paint(dim, plain.Line(how)))
+	}
 	if q.Default != "" {
 		fmt.Fprintf(f.Out, "  Enter: %s\n", plain.Line(q.Default))
 	}

@@ -18,7 +18,6 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -299,10 +298,7 @@ func (f *Front) Event(e engine.Event) {
 }
 
 func (f *Front) retryText(r *agent.Retrying) string {
-	if r.Model != "" {
-		return f.paint(dim, fmt.Sprintf("(%s; now with %s)", plain.Line(r.Err.Error()), plain.Line(r.Model)))
-	}
-	return f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(r.Err.Error()), r.Wait.Round(time.Second/10)))
+	return f.paint(dim, "("+strings.TrimSuffix(show.Retry(r, 0), ".")+".)")
 }
 
 // agent shows that a sub-agent has started or ended, and its answer unless the result of a

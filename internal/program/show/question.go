@@ -27,9 +27,6 @@ func Title(q *engine.Question) styled.Line {
 	if q.Agent != nil && q.Call == nil { // the title of an approval names the agent
 		l = append(l, styled.Span{Text: "  agent " + plain.Line(q.Agent.Name), Style: styled.Dim})
 	}
-	if r := q.Call; r != nil && len(r.Changes) == 1 {
-		l = append(append(l, styled.Span{Text: "  "}), Counts(r.Changes[0].Added, r.Changes[0].Removed)...)
-	}
 	return l
 }
 
@@ -90,11 +87,10 @@ func Body(q *engine.Question, width, rows int, how string) (out []styled.Line, f
 	}
 	for _, c := range r.Changes {
 		gap()
-		switch {
-		case len(r.Changes) > 1:
-			out = append(out, append(append(styled.S(styled.Bold, plain.Line(c.Path)), styled.Span{Text: "  "}),
-				Counts(c.Added, c.Removed)...).Cut(width))
-		case c.Replaced != "":
+		counts := Counts(c.Added, c.Removed)
+		out = append(out, append(append(styled.S(styled.Bold, plain.Line(c.Path)), styled.Span{Text: "  "}),
+			counts...).Cut(width))
+		if len(r.Changes) == 1 && c.Replaced != "" {
 			wrap(styled.Warn|styled.Bold, "Replaces "+c.Replaced+".")
 		}
 		if c.Unread {

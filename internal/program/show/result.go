@@ -53,8 +53,13 @@ func ResultOf(r *session.Result, heading styled.Line, width int, how string) Res
 		// What was tried leaves room for the reason in its row, after the mark.
 		tried := heading.Cut(max(width-len(indent)-styled.Width(why), min(width, headingCells)/2))
 		out.Line = append(append(styled.Line(nil), tried...), styled.Span{Text: why, Style: out.Mark})
+		for _, what := range output.Refused {
+			for _, l := range styled.Wrap(styled.S(styled.Warn, plain.Line(what)), max(width-len(indent), 1), nil, nil) {
+				out.Rows = append(out.Rows, append(styled.S(styled.Text, indent), l...))
+			}
+		}
 		if output.Status != "" || r.People == "" {
-			out.Rows = Text(text, width, how)
+			out.Rows = append(out.Rows, Text(text, width, how)...)
 		}
 	case r.People != "":
 		if agent != nil {

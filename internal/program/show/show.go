@@ -5,12 +5,16 @@
 package show
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/models"
 )
 
 // Elapsed formats a duration: 75 s is "1m15s".
@@ -19,6 +23,33 @@ func Elapsed(d time.Duration) string {
 		return fmt.Sprintf("%ds", int(d.Seconds()))
 	}
 	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// Retry says why a request is repeated, and when: after d of its wait has passed.
+func Retry(r *agent.Retrying, d time.Duration) string {
+	why := plain.Line(r.Err.Error())
+	var e *llm.Error
+	name, rest, _ := strings.Cut(why, ": ")
+	if provider, _, ok := strings.Cut(name, "/"); ok && errors.As(r.Err, &e) && rest != "" {
+		switch e.Kind {
+		case llm.Overloaded:
+			why = models.Vendor(provider) + " is overloaded"
+		case llm.RateLimit:
+			why = models.Vendor(provider) + " limits the requests: " + rest
+		}
+	}
+	why = strings.TrimRight(why, ".") + "."
+	if r.Model != "" {
+		return why + " Going on with " + plain.Line(r.Model) + "."
+	}
+	count := ""
+	if r.Of > 0 {
+		count = fmt.Sprintf(" (%d of %d)", r.Attempt, r.Of)
+	}
+	if left := r.Wait - d; left >= time.Second/2 {
+		return fmt.Sprintf("%s Retrying in %d s%s", why, int((left + time.Second/2).Seconds()), count)
+	}
+	return why + " Retrying" + count
 }
 
 // headingCells is the maximum width of a heading. The session has the whole input.

@@ -37,7 +37,8 @@ type conversation struct {
 	now       time.Time         // time of the last event
 	typed     bool              // the message that begins the turn is already shown
 	pastes    map[string]string // messages with pasted text that are not shown yet, and what was typed of them
-	retry     string
+	retry     *agent.Retrying   // the request failed and is sent again; nil: it did not
+	retried   time.Time         // when it failed
 }
 
 // A block is a kind of lines. A blank line separates blocks of different kinds.
@@ -255,7 +256,7 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 	c.now = now
 	switch {
 	case e.Text != "" && e.Agent == nil:
-		c.retry = ""
+		c.retry = nil
 		c.endReasoning()
 		if c.answer == nil {
 			c.answer = &markdown.Stream{}
@@ -282,10 +283,7 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 		}
 	case e.Retry != nil:
 		c.answer, c.reasoning = nil, "" // discard what was streamed
-		c.retry = fmt.Sprintf("%s; next attempt in %s", e.Retry.Err, e.Retry.Wait.Round(time.Second/10))
-		if e.Retry.Model != "" {
-			c.retry = fmt.Sprintf("%s; now with %s", e.Retry.Err, e.Retry.Model)
-		}
+		c.retry, c.retried = e.Retry, now
 	case e.Entry != nil:
 		c.entry(e.Entry)
 	case e.End != nil:
@@ -507,7 +505,7 @@ func (c *conversation) end(e *agent.End) {
 	c.endAnswer()
 	c.calls = slices.DeleteFunc(c.calls, func(k *call) bool { return k.call.ID != "" })
 	c.subs = slices.DeleteFunc(c.subs, func(s *subAgent) bool { return !s.background })
-	c.retry, c.typed = "", false
+	c.retry, c.typed = nil, false
 	if e.Reason == session.EndCancelled && c.aborted {
 		return // the last call says it
 	}
@@ -553,8 +551,16 @@ func (c *conversation) live(maxRows int, now time.Time) []styled.Line {
 			lines = append(lines, c.working(s, "", now))
 		}
 	}
-	if c.retry != "" {
-		lines = append(lines, styled.S(styled.Warn, "· "+plain.Line(c.retry)).Cut(c.width))
+	if c.retry != nil {
+		text := show.Retry(c.retry, now.Sub(c.retried))
+		if !strings.HasSuffix(text, ".") {
+			text += ", esc stops."
+		}
+		if len(lines) == 0 && c.last != blockNone {
+			lines = append(lines, nil)
+		}
+		lines = append(lines, styled.Wrap(styled.S(styled.Warn, plain.Line(text)), c.width, styled.S(styled.Warn, "· "),
+			styled.S(styled.Warn, "  "))...)
 	}
 	if len(lines) > maxRows {
 		lines = lines[len(lines)-max(maxRows, 0):]

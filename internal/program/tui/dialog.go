@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -32,7 +33,6 @@ type dialog struct {
 	bodyWritten bool          // the body has been written to the scrollback
 	reads       *document     // the document that the user looks at; set by key, taken by app
 	short       bool          // the options are shown without the rules that they keep, which are shown once above them
-	callSummary string        // a one-line description of the call
 	bodyRows    []styled.Line // of body, for bodyWidth and bodyHeight
 	bodyWidth   int           // 0: not built yet
 	bodyHeight  int
@@ -54,11 +54,17 @@ const (
 	itemOther  = "\x00other"
 )
 
+// noKeys are the keys that answer "no" to a question that decides, whatever number that answer has.
+const noKeys = "n, esc"
+
 // decides reports whether an answer to a question may let something run, or be trusted.
 func decides(q engine.Question) bool {
 	return q.Call != nil || q.Asker == engine.AskerTrust || q.Asker == engine.AskerSettings ||
 		slices.ContainsFunc(q.Options, func(o engine.Option) bool { return o.Allow })
 }
+
+// hasNo reports whether a question has an answer "no" with keys of its own: it decides, or starts a plan.
+func hasNo(q engine.Question) bool { return decides(q) || q.Asker == engine.AskerPlan }
 
 func newDialog(q engine.Question) *dialog {
 	d := &dialog{q: q, values: map[string]json.RawMessage{}}
@@ -79,30 +85,33 @@ func newDialog(q engine.Question) *dialog {
 }
 
 // items returns the options of the question as a list. Of a change of files, the options that keep a rule for one file
-// are left out until the user asks for more. An answer "no" can have a reason, so that it is one item.
+// are left out until the user asks for more. An answer "no" can have a reason, so that it is one item. It is the last
+// one.
 func (d *dialog) items() (items []item) {
-	var later []item
+	var later, no []item
 	for _, o := range d.q.Options {
 		it := item{value: o.ID, label: o.Label, help: o.Help}
-		switch rule := o.Lasts == gate.Session || o.Lasts == gate.Always; {
-		case d.q.Call == nil:
-		case o.Lasts == gate.No && !o.Allow:
-			it.value, it.label = itemReason, "no, and say why"
-		case rule && d.q.Call.Edits:
-			later = append(later, it)
-			continue
+		rule := o.Lasts == gate.Session || o.Lasts == gate.Always
+		if rule {
+			it.label += ":" // the rule follows
 		}
-		items = append(items, it)
+		switch {
+		case hasNo(d.q) && o.ID == engine.OptionNo && !o.Allow:
+			it.keys = noKeys
+			if d.q.Call != nil {
+				it.value, it.label, it.keys = itemReason, "no, and say why", noKeys+": just no"
+			}
+			no = append(no, it)
+		case rule && d.q.Call != nil && d.q.Call.Edits:
+			later = append(later, it)
+		default:
+			items = append(items, it)
+		}
 	}
 	if d.folds = len(later) > 0 && !d.all; !d.folds {
 		items = append(items, later...)
 	}
-	for i := len(items) - 1; i > 0 && d.q.Call != nil; i-- {
-		if items[i].help != "" && items[i].help == items[i-1].help {
-			items[i].help = "the same rule" // each rule is shown once
-		}
-	}
-	return items
+	return append(items, no...)
 }
 
 // appears reports, once, that a field for a secret is drawn for the first time.
@@ -127,7 +136,7 @@ func (d *dialog) open(i int) {
 			items = append(items, item{value: o.ID, label: o.Label, help: o.Help})
 		}
 		if f.Other {
-			items = append(items, item{value: itemOther, label: "something else"})
+			items = append(items, item{value: itemOther, label: cmp.Or(f.OtherLabel, "something else"), help: f.OtherHelp})
 		}
 	}
 	if items == nil {
@@ -193,7 +202,7 @@ func (d *dialog) title(width int) styled.Line {
 }
 
 // foldedRows is the number of rows of a terminal that a folded change leaves to the title, the options and blank rows.
-const foldedRows = 13
+const foldedRows = 14
 
 // body returns the subject of the question, and how many rows of it are folded.
 func (d *dialog) body(width int) ([]styled.Line, int) {
@@ -244,27 +253,31 @@ func (d *dialog) keys(width int) string {
 	case d.list.multiple:
 		return "  space: mark · enter: done · esc: no answer"
 	case d.list.closed:
-		keys := "  a number, or ↑↓ enter · esc: no"
+		keys := "  a number, or ↑↓ enter"
+		if !hasNo(d.q) { // the answer "no" shows its keys
+			keys += " · esc: no answer"
+		}
 		if d.q.Call != nil && commandOf(d.q.Call) != "" {
 			keys += " · e: edit it"
 		}
 		switch {
-		case d.folded > 0 || d.bodyWritten && d.q.Call != nil:
-			keys += " · v: all"
+		case d.bodyWritten && d.q.Call != nil:
+			keys += " · v: see all"
+		case d.folded > 0: // the row in place of the others says it
 		case len(d.q.Documents) > 1:
-			keys += " · a letter: look into it"
+			keys += " · a letter: read it"
 		case len(d.q.Documents) == 1:
 			keys += " · a: read it first"
 		}
 		if d.folds {
-			keys += " · m: more"
+			keys += " · m: more answers"
 		}
 		if styled.Width(keys) > width { // the options have their numbers
 			keys = strings.Replace(keys, "a number, or ", "", 1)
 		}
 		return keys
 	}
-	return "  type to search · ↑↓ and enter · esc: no"
+	return "  type to search · ↑↓ enter · esc: no answer"
 }
 
 // controls returns the rows below the body: the field, choices or text.
@@ -352,7 +365,7 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 		return a, false
 	}
 	if k.Name == "text" && len(k.Text) == 1 && d.list.closed {
-		if k.Text == "n" && d.q.Call != nil { // as in line mode, whatever number it has
+		if k.Text == "n" && hasNo(d.q) { // as in line mode, whatever number it has
 			return engine.Answer{Declined: true}, true
 		}
 		switch {
@@ -364,11 +377,14 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 			d.text.Set(commandOf(d.q.Call))
 			return a, false
 		case k.Text == "m" && d.folds:
+			before, chosen := d.list.picked()
 			d.all = true
 			d.list.items = d.items()
-			at := d.list.at
 			d.list.filter()
-			d.list.at = at
+			d.list.at = -1
+			if chosen {
+				d.list.at = slices.IndexFunc(d.list.items, func(it item) bool { return it.value == before.value })
+			}
 			return a, false
 		}
 		for _, doc := range d.documents() {
@@ -422,7 +438,7 @@ func (d *dialog) chosen() (engine.Answer, bool) {
 			}
 		}
 		if len(marked) == 0 && f.Required {
-			d.problem = "mark at least one with the space bar"
+			d.problem = "Mark at least one with the space bar."
 			return engine.Answer{}, false
 		}
 		data, _ := json.Marshal(marked)
@@ -464,7 +480,7 @@ func (d *dialog) entered() (engine.Answer, bool) {
 	}
 	f := d.q.Fields[d.field]
 	if strings.TrimSpace(text) == "" && f.Required {
-		d.problem = "a value is required (Esc cancels)"
+		d.problem = "Type a value, or press esc to cancel."
 		return engine.Answer{}, false
 	}
 	if f.Type == engine.FieldNumber && strings.TrimSpace(text) == "" { // skipped
@@ -474,7 +490,7 @@ func (d *dialog) entered() (engine.Answer, bool) {
 		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 		switch {
 		case err != nil:
-			d.problem = "must be a number"
+			d.problem = "Type a number."
 			return engine.Answer{}, false
 		case f.Min != nil && n < *f.Min, f.Max != nil && n > *f.Max:
 			d.problem = "out of range"

@@ -50,8 +50,8 @@ var actions = []struct {
 }{
 	{actSubmit, []string{"enter"}, "send; during a turn, after the tools that run"},
 	{actNewline, []string{"shift+enter", "alt+enter", "ctrl+j"}, "start a new line"},
-	{actFollowUp, []string{"alt+q"}, "send; during a turn, when it has ended"},
-	{actSendNow, []string{"alt+n"}, "send now: the turn ends; empty: the queued one"},
+	{actFollowUp, []string{"alt+q"}, "send when the turn has ended"},
+	{actSendNow, []string{"alt+n"}, "send this, or the queued message, now"},
 	{actUnqueue, []string{"alt+up"}, "edit the last queued message"},
 	{actBackground, []string{"ctrl+b"}, "let the running command go on in the background"},
 	{actInterrupt, []string{"esc"}, "interrupt; twice: go back to a message"},

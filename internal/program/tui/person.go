@@ -19,9 +19,6 @@ type person struct{ a *app }
 func (p person) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	a := p.a
 	question := &question{dialog: newDialog(q), reply: make(chan engine.Answer, 1)}
-	if q.Call != nil {
-		question.dialog.callSummary = a.conv.summary(q.Call.Tool, q.Call.Input)
-	}
 	a.post(func() {
 		question.dialog.locked = decides(q) && a.prompt.Text() != ""
 		a.questions = append(a.questions, question)

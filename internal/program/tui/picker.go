@@ -17,6 +17,7 @@ type item struct {
 	value   string // the result of picking it
 	label   string
 	help    string
+	keys    string // keys that pick it, beside its number
 	preview string // shown below the list while the cursor is on it
 	mark    bool   // marked, in a list that allows several
 	ready   bool   // a complete completion: Enter submits the prompt
@@ -211,6 +212,8 @@ func (p *picker) lines(width, maxRows int) []styled.Line {
 		if it.help != "" {
 			pad := strings.Repeat(" ", max(labelWidth-styled.Width(label), 0)+2)
 			l = append(l, styled.Span{Text: pad + plain.Line(it.help), Style: styled.Dim})
+		} else if it.keys != "" {
+			l = append(l, styled.Span{Text: "  (" + it.keys + ")", Style: styled.Dim})
 		}
 		out = append(out, l.Cut(width))
 	}
@@ -237,15 +240,21 @@ func (p *picker) unfolded(width int) []styled.Line {
 		label := plain.Line(it.label)
 		gap := strings.Repeat(" ", max(labels-styled.Width(label), 0)+2)
 		first := append(slices.Clip(lead), styled.Span{Text: label + gap, Style: style})
+		said := styled.S(style, label)
+		if it.keys != "" {
+			said = append(said, styled.Span{Text: "  (" + it.keys + ")", Style: styled.Dim})
+		}
 		rest := styled.S(styled.Text, strings.Repeat(" ", len("  1 ")))
 		help := styled.S(styled.Dim, plain.Line(it.help))
 		switch {
 		case it.help == "":
-			out = append(out, styled.Wrap(styled.S(style, label), width, lead, rest)...)
-		case first.Width()+help.Width() <= width:
+			out = append(out, styled.Wrap(said, width, lead, rest)...)
+		case it.keys != "" && lead.Width()+said.Width()+2+help.Width() <= width:
+			out = append(out, append(append(append(lead, said...), styled.Span{Text: "  "}), help...))
+		case it.keys == "" && first.Width()+help.Width() <= width:
 			out = append(out, append(first, help...))
 		default: // below the label, which leaves more room
-			out = append(out, styled.Wrap(styled.S(style, label), width, lead, rest)...)
+			out = append(out, styled.Wrap(said, width, lead, rest)...)
 			out = append(out, styled.Wrap(help, width, rest, rest)...)
 		}
 	}

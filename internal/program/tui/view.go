@@ -101,11 +101,9 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 			body = body[:max(keep, 0)]
 		}
 	}
-	heading := []styled.Line{title.Cut(width)}
-	if len(body) > 0 { // the title is part of what is approved
-		heading = titleRows(title, width)
-		heading = heading[:min(len(heading), max(maxRows-len(body)-len(controls), 1))]
-	}
+	// The title is part of what is approved.
+	heading := titleRows(title, width)
+	heading = heading[:min(len(heading), max(maxRows-len(body)-len(controls), 1))]
 	spare := maxRows - len(heading) - len(body) - len(controls)
 	options := len(controls)
 	if keys := d.keys(width); keys != "" && spare > 0 {
@@ -115,23 +113,19 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 		spare -= len(rows)
 	}
 	apart := len(body) > 0 || d.bodyWritten || len(d.q.Fields) > 0 // blank lines set the parts apart
-	if spare > 0 && apart {                                        // between body and controls, or a field and its choices
-		at := 0
-		if len(body) == 0 && !d.bodyWritten {
-			at = d.labelRows
-		}
-		controls = slices.Insert(controls, at, styled.Line(nil))
+	if spare > 0 && d.labelRows > 0 {                              // between a field and its choices
+		controls = slices.Insert(controls, d.labelRows, styled.Line(nil))
 		options++
-		if cursor.Row >= at {
+		if cursor.Row >= d.labelRows {
 			cursor.Row++
 		}
 		spare--
 	}
-	if spare > 0 && len(body) > 0 { // and one below the title
-		heading = append(heading, nil)
+	if spare > 0 && len(body) > 0 { // and one between what is asked about and the question
+		body = append(slices.Clip(body), nil)
 		spare--
 	}
-	out, at := append(heading, body...), 0 // at is where the heading is
+	out, at := append(slices.Clip(body), heading...), len(body) // at is where the heading is
 	if spare > 0 && v.conv.last != blockNone {
 		out = append([]styled.Line{styled.S(styled.Dim, strings.Repeat("─", min(width, ruleCells)))}, out...)
 		spare, at = spare-1, at+1
@@ -151,7 +145,7 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	if d.bodyWritten && d.q.Call != nil {
 		whole, _ := d.body(width)
 		above := len(whole) + len(out) - d.height // rows that have scrolled off the screen
-		text := fmt.Sprintf("  rows 1–%d above", above)
+		text := fmt.Sprintf("  ↑ %s", plain.Count(above, "more row"))
 		if above > 0 && title.Width()+styled.Width(text) <= width {
 			out[at] = append(title, styled.Span{Text: text, Style: styled.Warn})
 		}
@@ -206,7 +200,10 @@ func (v *view) writeTall(width, height int) {
 	title := titleRows(d.title(width), width)
 	fits := len(body)+len(controls)+len(title)+1 <= max(height-1, 1) &&
 		show.Page(&d.q).Width() <= width // 1 row has the keys
-	stays := d.q.Asker == engine.AskerPlan // what is approved can be read while it is carried out
+	stays := d.q.Asker == engine.AskerPlan                           // what is approved can be read while it is carried out
+	if len(title) > max(height-1-len(controls), 1) && decides(d.q) { // no part of what is approved may be missing
+		body = append(title, body...)
+	}
 	if len(body) == 0 || fits && !stays {
 		return
 	}
@@ -218,7 +215,7 @@ func (v *view) writeTall(width, height int) {
 		return
 	}
 	v.conv.last = blockNone
-	v.conv.add(blockNote, append(append(append([]styled.Line{nil}, title...), nil), body...)...)
+	v.conv.add(blockNote, append([]styled.Line{nil}, body...)...)
 }
 
 // bottom returns everything below the streamed lines: activity, lists, the prompt and the

@@ -540,16 +540,16 @@ func TestFold(t *testing.T) {
 	}
 	if s := b.String(); strings.Contains(s, "line150") || !strings.Contains(s, "line0") ||
 		!strings.Contains(s, "line299") ||
-		!strings.Contains(s, "290 more rows: v shows all") {
+		!strings.Contains(s, "291 more rows: v shows all") {
 		t.Errorf("folded: %s", s)
 	}
-	if title := v.dialog.title(80).String(); !strings.Contains(title, "290 rows folded") {
+	if title := v.dialog.title(80).String(); !strings.Contains(title, "291 rows folded") {
 		t.Errorf("the title %q", title)
 	}
 	if _, done := v.dialog.key(terminal.Key{Name: "text", Text: "v"}); done || v.dialog.reads == nil {
 		t.Error("v answers the question")
 	}
-	if rows, folded := show.Body(&v.dialog.q, 80, 0, ""); len(rows) != 300 || folded != 0 {
+	if rows, folded := show.Body(&v.dialog.q, 80, 0, ""); len(rows) != 301 || folded != 0 {
 		t.Errorf("%d rows, %d folded", len(rows), folded)
 	}
 }
@@ -789,7 +789,7 @@ func TestEarlyEnter(t *testing.T) {
 }
 
 // TestRareOptions: a change of files is asked about with three options; those that keep a rule for one file follow the
-// key m. A command is edited with e.
+// key m, above "no". What was selected stays so. A command is edited with e.
 func TestRareOptions(t *testing.T) {
 	q := engine.Question{Call: &gate.Request{Tool: "edit", Edits: true}, Options: []engine.Option{
 		{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once},
@@ -809,11 +809,21 @@ func TestRareOptions(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	press := func(key string) (engine.Answer, bool) { return d.key(terminal.Key{Name: "text", Text: key}) }
-	if _, done := press("m"); done || !strings.HasSuffix(shown(), "|yes, in this session Edit(~/a)|always the same rule") {
+	d.key(terminal.Key{Name: "up"}) // to no
+	if _, done := press("m"); done ||
+		!strings.HasSuffix(shown(), "|yes, in this session: Edit(~/a)|always: Edit(~/a)|no, and say why") {
 		t.Errorf("after m: %s", shown())
 	}
-	if a, done := press("5"); !done || a.Option != "always" {
-		t.Errorf("5 answers %+v", a)
+	if it, ok := d.list.picked(); !ok || it.value != itemReason {
+		t.Errorf("after m, %q is selected", it.label)
+	}
+	if a, done := press("4"); !done || a.Option != "always" {
+		t.Errorf("4 answers %+v", a)
+	}
+	for _, key := range []terminal.Key{{Name: "text", Text: "n"}, {Name: "esc"}} {
+		if a, done := newDialog(q).key(key); !done || !a.Declined || a.Option != "" {
+			t.Errorf("%s answers %+v", key, a)
+		}
 	}
 	d = newDialog(askCommand("make"))
 	press("e")

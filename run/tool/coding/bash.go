@@ -61,6 +61,8 @@ type BashDetails struct {
 	Job        string `json:"job,omitempty"` // of a background job
 	// Status ends the text for the model, and says in words how a command ended that failed.
 	Status string `json:"status,omitempty"`
+	// Refused is what the sandbox refused, in lines for people.
+	Refused []string `json:"refused,omitempty"`
 }
 
 // Form implements the method by which front ends know how to show the result.
@@ -199,11 +201,21 @@ func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, 
 	return ended.result(out, in, timeout)
 }
 
+// shortPaths writes the paths of a line below a home directory with ~, also those of rules, which begin with two
+// slashes.
+func shortPaths(line, home string) string {
+	if home == "" || home == "/" {
+		return line
+	}
+	return strings.NewReplacer("(/"+home+"/", "(~/", " "+home+"/", " ~/").Replace(line)
+}
+
 // A jobEnd describes how a command ended.
 type jobEnd struct {
 	exit    workspace.Exit
 	err     error
 	seconds float64
+	home    string // of the user; "": not known
 }
 
 func runOutput(ctx context.Context, ws runner, c workspace.Command, timeout time.Duration) jobEnd {
@@ -227,7 +239,11 @@ func runOutput(ctx context.Context, ws runner, c workspace.Command, timeout time
 	if err != nil && ctx.Err() != nil && !errors.Is(err, errTimeout) {
 		err = errAborted{err}
 	}
-	return jobEnd{exit, err, time.Since(start).Seconds()}
+	ended := jobEnd{exit: exit, err: err, seconds: time.Since(start).Seconds()}
+	if local, ok := ws.(homeFS); ok {
+		ended.home = strings.ReplaceAll(local.Home(), `\`, "/")
+	}
+	return ended
 }
 
 // A limit calls end when a time has passed, without the times between pause and resume.
@@ -302,9 +318,12 @@ func (e jobEnd) result(out *output, in bashInput, timeout time.Duration) tool.Re
 	}
 	res := tool.Result{IsError: status != "", People: people}
 	if len(e.exit.Refused) > 0 {
-		refused := "The sandbox refused: " + strings.Join(e.exit.Refused, ", ")
-		status = strings.TrimPrefix(status+"\n", "\n") + refused
-		res.People = strings.TrimPrefix(people+". ", ". ") + refused
+		for _, what := range e.exit.Refused {
+			line := "Blocked by the sandbox: " + what
+			status = strings.TrimPrefix(status+"\n", "\n") + line
+			d.Refused = append(d.Refused, shortPaths(line, e.home))
+		}
+		res.People = strings.TrimPrefix(people+", partly blocked", ", ")
 	}
 	d.Status = status
 	res.Details = d

@@ -347,15 +347,15 @@ func TestEditFailsForPeople(t *testing.T) {
 		return tool.Call(t.Context(), b.tools, call, tool.AllowAll, nil).People
 	}
 	for input, want := range map[string]string{
-		`{"path":"a"}`: "no text to replace is named",
-		`{"path":"a","edits":[{"oldText":"","newText":"x"}]}`:                                        "the text to replace is empty",
-		`{"path":"a","edits":[{"oldText":"two","newText":"two"}]}`:                                   "the new text is the same as the old",
-		`{"path":"a","edits":[{"oldText":"three","newText":"x"}]}`:                                   "the text to replace is not there as the model wrote it",
-		`{"path":"a","edits":[{"oldText":"one","newText":"x"}]}`:                                     "the text to replace occurs 2 times",
-		`{"path":"a","edits":[{"oldText":"one\ntwo","newText":"x"},{"oldText":"two","newText":""}]}`: "two of the edits overlap",
-		`{"path":"none","edits":[{"oldText":"one","newText":"x"}]}`:                                  "it does not exist",
+		`{"path":"a"}`: "not changed: no text to replace is named",
+		`{"path":"a","edits":[{"oldText":"","newText":"x"}]}`:                                        "not changed: the text to replace is empty",
+		`{"path":"a","edits":[{"oldText":"two","newText":"two"}]}`:                                   "not changed: the new text is the same as the old",
+		`{"path":"a","edits":[{"oldText":"three","newText":"x"}]}`:                                   "not changed: the text to replace was not found",
+		`{"path":"a","edits":[{"oldText":"one","newText":"x"}]}`:                                     "not changed: the text to replace occurs 2 times",
+		`{"path":"a","edits":[{"oldText":"one\ntwo","newText":"x"},{"oldText":"two","newText":""}]}`: "not changed: two of the edits overlap",
+		`{"path":"none","edits":[{"oldText":"one","newText":"x"}]}`:                                  "failed: it does not exist",
 	} {
-		if res := people("edit", input); res != "failed: "+want {
+		if res := people("edit", input); res != want {
 			t.Errorf("%s: %q, want %q", input, res, want)
 		}
 	}

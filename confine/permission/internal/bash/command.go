@@ -8,6 +8,12 @@ import (
 // ReasonExpansion begins the reason why a command with a word that only the shell can expand does not merely read.
 const ReasonExpansion = "an expansion: "
 
+// ReasonScript is the reason why a program that is named with a path does not merely read.
+const ReasonScript = "a program that is named with its path may change anything it can reach"
+
+// ReasonInput is the reason why a shell without a script is not understood.
+const ReasonInput = "it runs what it reads"
+
 // classify determines the effect of a command: it reads, wraps or runs other commands, writes
 // files, or is a program about which nothing is known.
 func (a *analysis) classify(c *SimpleCommand, loose bool) {
@@ -18,7 +24,7 @@ func (a *analysis) classify(c *SimpleCommand, loose bool) {
 	}
 	base := path.Base(name)
 	if base != name || !c.Words[0].Literal {
-		c.Reason = "only programs that are named without a path are known to just read"
+		c.Reason = ReasonScript
 	}
 	switch base {
 	case "git":
@@ -279,7 +285,7 @@ func (a *analysis) shell(c *SimpleCommand) {
 		if len(c.Words) == 2 && c.Words[1].Is("--version") {
 			return
 		}
-		c.Opaque = "it runs what it reads"
+		c.Opaque = ReasonInput
 	case isCode:
 		text, ok := c.Words[i].Value()
 		if !ok || !parsed {
@@ -291,7 +297,7 @@ func (a *analysis) shell(c *SimpleCommand) {
 		}
 		c.Inner = append(c.Inner, Inner{a.code(text), -1})
 	case c.Words[i].Is("-"):
-		c.Opaque = "it runs what it reads"
+		c.Opaque = ReasonInput
 	default:
 		c.Inner = append(c.Inner, Inner{a.child(c.Words[i:], c.At), i})
 		v, ok := c.Words[i].Value()

@@ -69,7 +69,7 @@ func Apply(text string, edits []Edit) (Result, error) {
 		}
 		switch {
 		case len(found) == 0:
-			return Result{}, failure{n.notFound(name, e), "the text to replace is not there as the model wrote it"}
+			return Result{}, failure{n.notFound(name, e), "the text to replace was not found"}
 		case len(found) > 1 && !edits.All:
 			return Result{}, failure{fmt.Sprintf("%s occurs %d times, at %s: add lines around it until it occurs once, "+
 				"or set replaceAll", name, len(found), n.lines(found)),
@@ -107,7 +107,7 @@ func Apply(text string, edits []Edit) (Result, error) {
 type failure struct{ model, people string }
 
 func (f failure) Error() string  { return f.model }
-func (f failure) People() string { return "failed: " + f.people }
+func (f failure) People() string { return "not changed: " + f.people }
 
 func unixLineEnds(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
