@@ -196,10 +196,7 @@ func (k *checker) snapshot(dir string) (bool, string, error) {
 	}
 	defer want.Close()
 	files, differ := 0, ""
-	err = fs.WalkDir(want.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
+	err = walkFiles(want, func(name string, _ bool) error {
 		if files++; files > maxSnapshot {
 			return fmt.Errorf("it has more than %d files", maxSnapshot)
 		}

@@ -105,7 +105,8 @@ func (r *reader) claudeCase(v, prompt *value, dir string) (c eval.Case, ok bool)
 	for _, tag := range itemsOf(v.get("tags")) {
 		c.Tags = append(c.Tags, tag.scalar())
 	}
-	return c, r.limits(v, &c)
+	ok = r.limits(v, &c)
+	return c, ok
 }
 
 // unused warns of fields that have no effect here.

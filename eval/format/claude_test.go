@@ -65,7 +65,7 @@ graders:
 	}
 	if diff := cmp.Diff(`wrong.md:2:7: there is no type "llmm" of graders (the types are regex, tool_order, tool_used, file_exists, llm, baseline)
 case.yaml:7:8: env is not used: the trial runs without it
-case.yaml:16:55: match: count:2 is not supported (write contains or not_contains)
+case.yaml:16:51: match: count:2 is not supported (write contains or not_contains)
 `, problems(bad)); diff != "" {
 		t.Error(diff)
 	}

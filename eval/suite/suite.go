@@ -34,6 +34,8 @@ type Suite struct {
 	// Others are the skills beside it. View says how they are listed.
 	Others []*knack.Skill
 	View   knack.View
+	// Finder is what Search searches with; nil: one of its own. Suites of the same skills share one.
+	Finder *knack.Finder
 }
 
 // Open reads the skill of a directory, which must have one, and its set. The skill counts as trusted.
@@ -125,6 +127,33 @@ func (s *Suite) Run(ctx context.Context, o Options) (*eval.Report, error) {
 	}
 	report.Problems = slices.Concat(s.Problems, report.Problems, r.close())
 	return report, nil
+}
+
+// Search asks the queries of the program's own search, without a model. The cases are left out.
+func (s *Suite) Search(ctx context.Context, jobs int, seed uint64) (*eval.Report, error) {
+	queries := *s.Set
+	queries.Cases = nil
+	listing := s.Listing(ctx)
+	if len(queries.Queries) == 0 {
+		p := &eval.Report{Version: 1, Skill: s.Skill.Name, Model: eval.ModelFind, Problems: s.Problems}
+		p.Cost.Listing, p.Cost.Body = listing.Entry, listing.Body
+		return p, nil
+	}
+	cat := knack.Load(ctx, eval.Listed(s.Others, s.Skill))
+	view := s.View
+	view.For = knack.ByModel
+	offered := func(k *knack.Skill) bool { return cat.Offers(k, view) }
+	finder := s.Finder
+	if finder == nil {
+		finder = &knack.Finder{}
+	}
+	p, err := eval.Run(ctx, &queries, eval.Options{Runner: eval.Searching(finder, cat, offered),
+		Model: eval.ModelFind, Jobs: jobs, Seed: seed, Trials: 1, Listing: listing})
+	if err != nil {
+		return nil, err
+	}
+	p.Problems = slices.Concat(s.Problems, p.Problems)
+	return p, nil
 }
 
 // Listing describes the listing in which the skill stands.
@@ -310,8 +339,10 @@ func (r *runner) repeat(set *eval.Set, o *eval.Options) {
 		return
 	}
 	set.Cases = slices.Clone(set.Cases)
-	if x, err := r.recording("queries"); err == nil && o.Asks == 0 && o.Trials == 0 {
-		o.Asks = most(x.Labels(), queryPrefix)
+	if len(set.Queries) > 0 && o.Asks == 0 && o.Trials == 0 {
+		if x, err := r.recording("queries"); err == nil {
+			o.Asks = most(x.Labels(), queryPrefix)
+		}
 	}
 	var configs []eval.Config
 	for i := range set.Cases {
