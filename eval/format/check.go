@@ -23,14 +23,14 @@ func types() map[string]eval.CheckType {
 		"contains": eval.Contains, "regex": eval.Matches, "matches": eval.Matches,
 		"file-exists": eval.FileExists, "file-contains": eval.FileContains, "file-regex": eval.FileMatches,
 		"json-path": eval.JSONPath, "command": eval.CommandExits, "command-exit": eval.CommandExits,
-		"command-exits": eval.CommandExits, "snapshot": eval.Snapshot,
+		"transcript-regex": eval.TranscriptMatches, "command-exits": eval.CommandExits, "snapshot": eval.Snapshot,
 		"tool-used": eval.ToolUsed, "tool-order": eval.ToolOrder,
 	}
 }
 
 // own are the types that a hint names.
 var own = []eval.CheckType{eval.Judged, eval.Contains, eval.Matches, eval.FileExists, eval.FileContains,
-	eval.FileMatches, eval.JSONPath, eval.CommandExits, eval.Snapshot, eval.ToolUsed, eval.ToolOrder}
+	eval.FileMatches, eval.TranscriptMatches, eval.JSONPath, eval.CommandExits, eval.Snapshot, eval.ToolUsed, eval.ToolOrder}
 
 func ownTypes() string {
 	names := make([]string, len(own))
@@ -97,6 +97,11 @@ func (r *reader) fill(v *value, c *eval.Check) {
 	if x := v.get("not", "negate"); x.is(truth) {
 		c.Not = c.Not != (x.text == "true")
 	}
+	for name, to := range map[string]*int{"min": &c.Min, "max": &c.Max} {
+		if x := v.get(name); x != nil {
+			*to, _ = strconv.Atoi(x.scalar())
+		}
+	}
 	if x := v.get("weight"); x != nil {
 		c.Weight, _ = strconv.ParseFloat(x.scalar(), 64)
 	}
@@ -125,7 +130,7 @@ func (r *reader) complete(v *value, c *eval.Check) bool {
 		return needs("text", c.Text)
 	case eval.Contains, eval.CommandExits, eval.ToolUsed:
 		return needs("value", c.Value) && r.compiles(v, c.Pattern)
-	case eval.Matches:
+	case eval.Matches, eval.TranscriptMatches:
 		return needs("value", c.Value) && r.compiles(v, c.Value)
 	case eval.FileExists:
 		return needs("path", c.Path) && r.local(v, c) && r.glob(v, c)

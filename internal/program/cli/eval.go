@@ -205,8 +205,8 @@ func (f *evalFlags) base() (*eval.Results, error) {
 // A bench has the skills that are evaluated and those beside them.
 type bench struct {
 	cat    *knack.Catalog
+	finder knack.Finder
 	view   knack.View
-	finder *knack.Finder
 	skills []*suite.Suite
 	engine *engine.Engine
 }
@@ -312,10 +312,7 @@ func (w *bench) load(ctx context.Context, f *evalFlags, dirs []string) error {
 			all = append(all, knack.Dir(dir, knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted}))
 		}
 	}
-	w.cat, w.view, w.finder = knack.Load(ctx, all...), p.View(), p.Finder()
-	if f.pool != "" {
-		w.finder = &knack.Finder{} // the stored index is that of the user's skills
-	}
+	w.cat, w.view = knack.Load(ctx, all...), p.View()
 	w.view.For = knack.ByModel
 	return nil
 }
@@ -380,10 +377,10 @@ func (w *bench) add(f *evalFlags, s *knack.Skill, files []string, several bool) 
 	if len(files) == 0 {
 		return &engine.Error{Err: fmt.Errorf("the skill %s has no set of queries or cases", plain.Line(s.Name)), Hint: writeSet}
 	}
-	m := &suite.Suite{Skill: s, View: w.view}
+	m := &suite.Suite{Skill: s, View: w.view, Finder: &w.finder}
 	m.Set, m.Problems = format.Read(s.Name, dir, files...)
 	for _, other := range w.cat.Skills() {
-		if other != s && (f.mine() || f.pool != "") {
+		if other != s && (f.mine() || f.pool != "" || f.model == eval.ModelFind) {
 			m.Others = append(m.Others, other)
 		}
 	}
@@ -397,7 +394,13 @@ func (f *evalFlags) failed(r *eval.Results, base *eval.Results) (failed []string
 		failed = append(failed, p.Skill+": "+fmt.Sprintf(format, args...))
 	}
 	for _, p := range r.Reports {
-		if n := len(p.Problems); n > 0 {
+		n := 0
+		for _, x := range p.Problems {
+			if !x.Warning {
+				n++
+			}
+		}
+		if n > 0 {
 			fail(p, "%s", plain.Count(n, "problem"))
 		}
 		if g := p.Routing; g != nil && g.Recall.Of > 0 && g.Recall.Rate < float64(f.minRecall) {
