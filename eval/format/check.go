@@ -73,12 +73,13 @@ func (r *reader) check(v *value) (c eval.Check, ok bool) {
 		r.problem(name, hint, "there is no type %q of assertions", name.scalar())
 		return c, false
 	}
-	r.fill(v, &c)
-	return c, r.complete(v, &c)
+	return c, r.fill(v, &c) && r.complete(v, &c)
 }
 
-// fill reads the fields of an assertion.
-func (r *reader) fill(v *value, c *eval.Check) {
+// fill reads the fields of an assertion, and reports whether all have the kind that they need: one that is passed over
+// would check something else than what was written.
+func (r *reader) fill(v *value, c *eval.Check) bool {
+	before := len(r.problems)
 	if x := v.get("value", "pattern", "expected", "substring", "command", "tool"); x != nil {
 		c.Value = x.scalar()
 		if c.Type == eval.JSONPath && !x.is(text) {
@@ -91,23 +92,38 @@ func (r *reader) fill(v *value, c *eval.Check) {
 	c.Path = v.get("path", "file", "dir").scalar()
 	c.At = v.get("at", "json_path", "jsonpath").scalar()
 	c.Pattern = v.get("input", "input_pattern", "args").scalar()
-	if x := v.get("exit", "exit_code"); x != nil {
-		c.Exit, _ = strconv.Atoi(x.scalar())
-	}
-	if x := v.get("not", "negate"); x.is(truth) {
-		c.Not = c.Not != (x.text == "true")
-	}
-	for name, to := range map[string]*int{"min": &c.Min, "max": &c.Max} {
-		if x := v.get(name); x != nil {
-			*to, _ = strconv.Atoi(x.scalar())
+	r.whole(v.get("exit", "exit_code"), &c.Exit)
+	r.whole(v.get("min"), &c.Min)
+	r.whole(v.get("max"), &c.Max)
+	c.Not = c.Not != r.truth(v.get("not", "negate"))
+	c.WithOnly = r.truth(v.get("with_only", "with-only", "withOnly"))
+	if x := v.get("weight"); x != nil {
+		var err error
+		if c.Weight, err = strconv.ParseFloat(x.scalar(), 64); err != nil {
+			r.problem(x, "write a number, such as 2", "a weight is a number, not %s", x)
 		}
 	}
-	if x := v.get("weight"); x != nil {
-		c.Weight, _ = strconv.ParseFloat(x.scalar(), 64)
+	return len(r.problems) == before
+}
+
+// whole reads a whole number into to, if there is one.
+func (r *reader) whole(v *value, to *int) {
+	if v == nil {
+		return
 	}
-	if x := v.get("with_only", "with-only", "withOnly"); x.is(truth) {
-		c.WithOnly = x.text == "true"
+	n, err := strconv.Atoi(v.scalar())
+	if err != nil {
+		r.problem(v, "write a whole number, such as 1", "this must be a whole number, not %s", v)
 	}
+	*to = n
+}
+
+// truth reads true or false; a value that is not there is false.
+func (r *reader) truth(v *value) bool {
+	if v != nil && !v.is(truth) {
+		r.problem(v, "write true or false", "this must be true or false, not %s", v)
+	}
+	return v.is(truth) && v.text == "true"
 }
 
 // complete reports whether a check has what its type needs.

@@ -169,3 +169,25 @@ func sound(t *testing.T, set *eval.Set, bad []eval.Problem, lines int) {
 		t.Error(err)
 	}
 }
+
+// TestWrongKinds: a field with a value of another kind is named, and the assertion does not count: passed over, it would
+// check something else than what was written.
+func TestWrongKinds(t *testing.T) {
+	for field, want := range map[string]string{
+		`"not": "yes"`:            `this must be true or false, not "yes"`,
+		`"with_only": 1`:          `this must be true or false, not "1"`,
+		`"weight": "heavy"`:       `a weight is a number, not "heavy"`,
+		`"exit": [1]`:             `this must be a whole number, not a list`,
+		`"min": 1.5, "max": true`: `this must be a whole number, not "true"`,
+	} {
+		dir := skill(t, map[string]string{"evals/evals.json": `[{"id": 1, "prompt": "do it", "assertions": ["it is done",
+			{"type": "command", "value": "true", ` + field + `}]}]`})
+		set, bad := format.Read("csv", dir, "evals/evals.json")
+		if !strings.Contains(problems(bad), want) {
+			t.Errorf("%s: %q is not in %q", field, want, problems(bad))
+		}
+		if len(set.Cases) > 0 && len(set.Cases[0].Checks) != 1 {
+			t.Errorf("%s: %+v", field, set.Cases[0].Checks)
+		}
+	}
+}

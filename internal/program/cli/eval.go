@@ -149,6 +149,7 @@ func (f *evalFlags) run(c *cobra.Command, args []string) error {
 		fmt.Fprintf(c.ErrOrStderr(), "knack: info: %s of this project %s not trusted, and not among the others (--trust)\n",
 			plain.Count(n, "skill"), verb)
 	}
+	w.idle(c, f)
 	results, err := w.run(c, f)
 	if results == nil {
 		return err
@@ -180,6 +181,37 @@ func (f *evalFlags) check(c *cobra.Command) error {
 		return engine.Usagef("knack eval --old HEAD~1", "--config old needs --old")
 	}
 	return nil
+}
+
+// idle says what was asked for and has no effect.
+func (w *bench) idle(c *cobra.Command, f *evalFlags) {
+	info := func(format string, args ...any) {
+		fmt.Fprintf(c.ErrOrStderr(), "knack: info: "+format+"\n", args...)
+	}
+	var idle []string
+	set := func(names ...string) {
+		for _, name := range names {
+			if c.Flags().Changed(name) {
+				idle = append(idle, "--"+name)
+			}
+		}
+	}
+	switch {
+	case f.model == eval.ModelFind:
+		set("judge", "effort", "old", "config", "mode", "recordings", "trials", "max-turns", "max-cost", "resume", "min-pass")
+		cases := 0
+		for _, s := range w.skills {
+			cases += len(s.Set.Cases)
+		}
+		if cases > 0 {
+			info("--model find asks the queries only; %s left out", plain.Count(cases, "case"))
+		}
+	case record.Mode(f.mode) == record.Live:
+		set("recordings")
+	}
+	if len(idle) > 0 {
+		info("no effect here: %s", strings.Join(idle, ", "))
+	}
 }
 
 // mine reports whether the skills that the user has here are the others. Recordings must be replayed elsewhere.

@@ -76,6 +76,9 @@ func (w *bench) options(c *cobra.Command, f *evalFlags) (suite.Options, error) {
 	for _, name := range f.configs {
 		o.Run.Configs = append(o.Run.Configs, eval.Config(name))
 	}
+	if f.old != "" && len(f.configs) == 0 {
+		o.Run.Configs = []eval.Config{eval.With, eval.Without, eval.Old}
+	}
 	var err error
 	if w.engine == nil {
 		if w.engine, err = engine.Open(c.Context(), f.options()); err != nil {
@@ -88,16 +91,15 @@ func (w *bench) options(c *cobra.Command, f *evalFlags) (suite.Options, error) {
 	o.Engine.Version, o.Engine.Above = version(), f.options().Above
 	all := w.engine.Models()
 	o.Find = all.Tried
-	if o.Model, err = w.model(c.Context(), f, f.model); err != nil {
-		return o, errors.Join(err, w.engine.Close())
+	o.Model, err = w.model(c.Context(), f, f.model)
+	if err == nil && f.judge != "" {
+		o.Judge, err = w.model(c.Context(), f, f.judge)
 	}
-	if f.judge != "" {
-		if o.Judge, err = w.model(c.Context(), f, f.judge); err != nil {
-			return o, errors.Join(err, w.engine.Close())
-		}
-	}
-	if f.maxCost > 0 && o.Mode != record.Replay {
+	if err == nil && f.maxCost > 0 && o.Mode != record.Replay {
 		err = all.Price(o.Model.Info())
+	}
+	if err != nil {
+		err = errors.Join(err, w.engine.Close())
 	}
 	return o, err
 }
@@ -171,9 +173,6 @@ func (w *bench) one(ctx context.Context, c *cobra.Command, f *evalFlags, o suite
 		}
 		defer remove()
 		o.Old = old
-		if len(o.Run.Configs) == 0 {
-			o.Run.Configs = []eval.Config{eval.With, eval.Without, eval.Old}
-		}
 	}
 	o.Commands = w.trusted(s.Skill) || f.trust
 	f.place(&o, w, s)

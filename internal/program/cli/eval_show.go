@@ -53,7 +53,7 @@ func (f *evalFlags) writeAll(c *cobra.Command, r *eval.Results) error {
 		name := filepath.Join(f.write, filepath.FromSlash(file.Name))
 		err := outfile.Mkdir(base, filepath.Dir(name), 0o777)
 		if err == nil {
-			err = outfile.Save(base, name, 0o666, true, func(w io.Writer) error { return file.Write(w) })
+			err = outfile.Save(base, name, 0o666, true, file.Write)
 		}
 		if err != nil {
 			return fmt.Errorf("--write: %w", plainPath(err))
@@ -75,7 +75,6 @@ type evalLine struct {
 func newEvalLine(c *cobra.Command, skill string) *evalLine {
 	l := &evalLine{skill: skill, began: time.Now()}
 	if f, ok := underlying(c.ErrOrStderr()).(*os.File); ok && isTerminal(f) && os.Getenv("TERM") != "dumb" {
-		l.w = c.ErrOrStderr()
 		l.w = f
 	}
 	return l

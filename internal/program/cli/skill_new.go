@@ -48,8 +48,7 @@ func newSkill(c *cobra.Command, name, parent string) error {
 		return engine.Usagef("use a-z, 0-9 and single hyphens: knack skill new my-skill", "the name %q %s", name, why)
 	}
 	var files []extract.File
-	words := strings.ReplaceAll(name, "-", " ")
-	title := strings.ToUpper(words[:1]) + words[1:]
+	title := plain.Capital(strings.ReplaceAll(name, "-", " "))
 	err := fs.WalkDir(skillTemplate, "skilltemplate", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
