@@ -482,5 +482,5 @@ func below(root *os.Root, dir string) (*os.Root, error) {
 	if err := inside(dir); err != nil {
 		return nil, err
 	}
-	return root.OpenRoot(filepath.FromSlash(dir))
+	return regular.RootIn(root, filepath.FromSlash(dir))
 }
