@@ -34,7 +34,15 @@ func (f *evalFlags) print(c *cobra.Command, r *eval.Results, partial bool) error
 			return err
 		}
 	}
-	if len(r.Failed) == 0 || partial {
+	if partial {
+		return nil
+	}
+	return failures(c, r)
+}
+
+// failures prints what failed, and returns the error that ends the program; nil: nothing has.
+func failures(c *cobra.Command, r *eval.Results) error {
+	if len(r.Failed) == 0 {
 		return nil
 	}
 	for _, s := range r.Failed {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,10 +53,10 @@ knack eval repeats trials, records them, and writes reports.`,
 			if err := report.Short(c.OutOrStdout(), r.Reports[0]); err != nil {
 				return err
 			}
-			if len(r.Failed) > 0 && err == nil {
-				err = &engine.Error{Err: errors.New(""), Exit: engine.ExitFailed}
+			for _, p := range r.Reports[0].Problems {
+				fmt.Fprintf(c.ErrOrStderr(), "knack: %s\n", plain.Line(p.String()))
 			}
-			return err
+			return cmp.Or(err, failures(c, r))
 		},
 	}
 	f.register(c)
