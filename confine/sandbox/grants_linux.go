@@ -382,16 +382,24 @@ func (g *grants) open(path string) error {
 
 // openMount mounts a path over itself in the mount namespace of a command, writable.
 func openMount(mounts *os.File, s launch.Step) error {
-	const ownerOfNamespace = 0xb701 // NS_GET_USERNS
-	fd, _, e := unix.Syscall(unix.SYS_IOCTL, mounts.Fd(), ownerOfNamespace, 0)
-	if e != 0 {
-		return e
+	users, err := ownerOf(mounts)
+	if err != nil {
+		return err
 	}
-	users := os.NewFile(fd, "user namespace")
 	defer users.Close()
 	program := launch.Open(s)
 	defer program.Release()
 	return runStub(program, []*os.File{users, mounts}, func(byte, *messages) error { return nil })
+}
+
+// ownerOf returns the user namespace that owns a namespace.
+func ownerOf(space *os.File) (*os.File, error) {
+	const ioctl = 0xb701 // NS_GET_USERNS
+	fd, _, e := unix.Syscall(unix.SYS_IOCTL, space.Fd(), ioctl, 0)
+	if e != 0 {
+		return nil, e
+	}
+	return os.NewFile(fd, "user namespace"), nil
 }
 
 // A caller is a process that made a call.

@@ -398,6 +398,9 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		r.proxy = newProxy(hosts, p.NoHosts, c.Allow.Reach)
 		r.proxy.connected = c.Connected
 		r.proxy.serveAsks(p.Program)
+		if r.connector != nil && !s.noStub {
+			r.connector.openPort = r.openPort
+		}
 		for _, port := range r.proxy.ports() {
 			plan.Ports = append(plan.Ports, uint64(port))
 		}
@@ -438,6 +441,11 @@ func (p *Policy) ownProgram() string {
 		return ""
 	}
 	return path
+}
+
+// openPort opens a port of this machine to a process of the command.
+func (r *run) openPort(process, port int) bool {
+	return r.proxy.openPort(port, func(port int) (net.Listener, error) { return listenInside(process, port) })
 }
 
 // connect makes the control socket: our end and the launcher's.
