@@ -105,6 +105,15 @@ func TestGrantsOpenNothingElse(t *testing.T) {
 	}
 }
 
+// TestRefusedAbove: a message about a file in a directory that is missing leads to the rule for the directory.
+func TestRefusedAbove(t *testing.T) {
+	b := newFixture(t).complete()
+	_, exit := b.run("echo \"fatal: could not create leading directories of '../wt/sub/.git': Read-only file system\"; false")
+	if want := "Edit(/" + b.at("wt") + ")"; len(exit.Refused) != 1 || !strings.HasSuffix(exit.Refused[0], want) {
+		t.Errorf("%q, want %s", exit.Refused, want)
+	}
+}
+
 // TestGrantsRace: a command that puts what is hidden into a directory while that is moved out does not read it.
 func TestGrantsRace(t *testing.T) {
 	b := newFixture(t).complete()
