@@ -103,9 +103,9 @@ func makeFilter(network, supervised, making bool) []byte {
 		pair.unless(unix.AF_UNIX, errno(unix.EAFNOSUPPORT))
 		special[unix.SYS_SOCKETPAIR] = append(pair, connected()...)
 	}
-	for n, call := range makingCalls {
+	for _, call := range makingCalls {
 		if making {
-			special[n] = call.filter()
+			special[call.nr] = call.filter()
 		}
 	}
 	for _, n := range append(refusedCalls, archCalls...) {
