@@ -114,7 +114,7 @@ func (g *grants) handle(listener int, n *notification) (answer response, ok bool
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	answer.id = n.id
-	err := errContinue
+	var err error = errContinue
 	switch path := g.missing(at); {
 	case call.does == renames:
 		err = g.rename(&c, at, to, flags)
