@@ -73,7 +73,7 @@ func (g *grants) concern(n *notification) bool {
 // there is none; a directory then is the working directory.
 type makingCall struct {
 	nr                            uint32
-	does                          making
+	does                          makingKind
 	dir, path, mode, flags, toDir int
 	toPath                        int
 	always                        uint64 // flags that the call implies
@@ -85,10 +85,10 @@ func makingCallOf(nr uint32) makingCall {
 	return makingCalls[max(i, 0)]
 }
 
-type making byte
+type makingKind byte
 
 const (
-	makesDir making = iota
+	makesDir makingKind = iota
 	makesFile
 	makesLink // path is the new link, toPath what it says
 	removes
