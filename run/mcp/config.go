@@ -166,7 +166,8 @@ const (
 )
 
 // Parse reads servers by name: the value of mcpServers, or a file with that key at the top level.
-// place is named in problems. Disabled servers are left out. The result is sorted by name.
+// place is named in problems. Servers with the key disabled are left out, which is no more than information. The
+// result is sorted by name.
 func Parse(data []byte, origin permission.Origin, place string) ([]Server, []knack.Problem) {
 	problem := func(format string, args ...any) knack.Problem {
 		return knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Error, Path: place,
@@ -204,6 +205,10 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 		case used:
 			s.Origin, s.DefinedIn = origin, place
 			servers = append(servers, s)
+		default: // somebody wants it so, and somebody else may look for what it has
+			problems = append(problems, knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Info, Path: place,
+				Message: fmt.Sprintf("MCP server %s is off, by its key disabled", name),
+				Hint:    "remove the key disabled of " + name})
 		}
 	}
 	return servers, problems

@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 		{`{"a":{"type":"sse","url":"https://x"}}`, "a http https://x"},
 		{`{"a":{}}`, "! neither a command nor a url"},
 		{`{"a":{"command":"c","url":"https://x"}}`, "! both a command and a url"},
-		{`{"a":{"command":"c","disabled":true}}`, ""},
+		{`{"a":{"command":"c","disabled":true},"b":{"command":"d"}}`, "b stdio d ! MCP server a is off, by its key disabled"},
 		{`{"a":{"command":1}}`, "! cannot unmarshal"},
 		{`{"…":{"command":"c"}}`, "! letters"},
 		{`[]`, "! not a JSON object"},
@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 		}
 		got := strings.Join(all, ", ")
 		for _, p := range problems {
-			got += "! " + p.Message
+			got += " ! " + p.Message
 		}
 		if want, ok := strings.CutPrefix(x.want, "! "); ok && !strings.Contains(got, want) || !ok && got != x.want {
 			t.Errorf("%s: %q, want %q", x.text, got, x.want)
