@@ -94,9 +94,6 @@ var proxies = []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "
 var tierVariables = map[string]string{"ANTHROPIC_SMALL_FAST_MODEL": "fast", "ANTHROPIC_DEFAULT_HAIKU_MODEL": "fast",
 	"ANTHROPIC_DEFAULT_SONNET_MODEL": "default", "ANTHROPIC_DEFAULT_OPUS_MODEL": "strong"}
 
-// piFiles are what a home of Pi may contain beside its settings that has no effect here.
-var piFiles = []string{"extensions", "keybindings.json", "models.json", "themes"}
-
 // read determines which of other programs' settings have an effect.
 func (f *Foreign) read() {
 	p := f.project
@@ -117,11 +114,6 @@ func (f *Foreign) read() {
 		}{{"skills", given.Skills}, {"prompts", given.Prompts}} {
 			if len(outside(p.root, u.paths)) < len(u.paths) { // one is in the project
 				f.addUnused(filepath.Join(given.PiHome, "settings.json"), u.key)
-			}
-		}
-		for _, name := range piFiles {
-			if _, err := os.Lstat(filepath.Join(given.PiHome, name)); err == nil {
-				f.addUnused(given.PiHome, name)
 			}
 		}
 	}
@@ -232,11 +224,19 @@ func otherFiles(home, root string) (all []UnusedSettings) {
 		if base == "" || rel == "" {
 			return
 		}
-		dir := filepath.Join(base, filepath.FromSlash(rel))
-		u := UnusedSettings{Path: dir}
-		for _, name := range d.Files() {
-			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-				u.Keys = append(u.Keys, name)
+		u := UnusedSettings{Path: filepath.Join(base, filepath.FromSlash(rel))}
+		if rel == "." { // it may have any number of files
+			u.Keys = slices.DeleteFunc(d.Files(), func(name string) bool {
+				_, err := os.Lstat(filepath.Join(u.Path, name))
+				return err != nil
+			})
+		} else {
+			files := d.Files()
+			entries, _ := os.ReadDir(u.Path)
+			for _, e := range entries {
+				if slices.Contains(files, e.Name()) {
+					u.Keys = append(u.Keys, e.Name())
+				}
 			}
 		}
 		if len(u.Keys) > 0 {
@@ -311,8 +311,11 @@ func weight(path, key string) int {
 	return 1
 }
 
-// maxUnused is how many keys of a file a warning names.
-const maxUnused = 6
+// Limits of a warning: how many keys of a file it names, and how many files.
+const (
+	maxUnused      = 6
+	maxUnusedFiles = 4
+)
 
 // problems are the problems of other programs' settings: one line for all keys without effect.
 func (f *Foreign) problems() (problems []knack.Problem) {
@@ -321,12 +324,13 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 			Message: "env: " + r.String() + " has no effect until you say yes to it",
 			Hint:    "start knack on a terminal, which asks once, or set the variable yourself"})
 	}
-	if len(f.unused) == 0 {
+	unused := f.Unused()
+	if len(unused) == 0 {
 		return problems
 	}
 	var first, files []string // the first have something about addresses
 	code := knack.CodeSettingIgnored
-	for _, u := range f.unused {
+	for _, u := range unused {
 		keys := slices.Clone(u.Keys)
 		slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(weight(u.Path, a), weight(u.Path, b)) })
 		line := plain.List(keys, maxUnused) + " of " + f.project.Short(u.Path)
@@ -337,6 +341,9 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 		}
 	}
 	files = append(first, files...)
+	if more := len(files) - maxUnusedFiles; more > 0 {
+		files = append(files[:maxUnusedFiles], fmt.Sprintf("and %d more files", more))
+	}
 	return append(problems, knack.Problem{Code: code, Severity: knack.Warn,
 		Message: "no effect here: " + strings.Join(files, "; "), Hint: "knack doctor"})
 }

@@ -40,13 +40,16 @@ type Unused struct {
 	Keys []string `json:"keys"`
 }
 
+// piState are keys that Pi stores among its settings by itself: nobody wrote them.
+var piState = []string{"lastChangelogVersion", "extensionChangelogVersions", "deviceId", "trackingId"}
+
 // adopt replaces the content of another program's file by the settings that it means here.
 func (l *loader) adopt(from *layer) {
 	top := *from.top
 	top.members = nil
 	var unused []string
 	for _, m := range from.top.members {
-		if m.val != from.top.get(m.key) || m.key == "$schema" || m.key == "lastChangelogVersion" {
+		if m.val != from.top.get(m.key) || m.key == "$schema" || slices.Contains(piState, m.key) {
 			continue // a repeated name: the last one counts; and what is no setting
 		}
 		key, val, used, held := "", (*node)(nil), false, len(l.result.held)
@@ -62,8 +65,11 @@ func (l *loader) adopt(from *layer) {
 			}
 		case from.pi:
 			l.result.Foreign.PiHome = filepath.Dir(from.path)
-			if key, val, used = from.ofPi(m); m.key == "skills" || m.key == "prompts" {
+			switch key, val, used = from.ofPi(m); m.key {
+			case "skills", "prompts":
 				used = l.piPaths(from, m)
+			case "httpProxy":
+				used = l.piProxy(from, m)
 			}
 		default:
 			key = m.key
@@ -213,8 +219,50 @@ func (from *layer) ofPi(m member) (name string, val *node, used bool) {
 			return "", nil, true
 		}
 		return "model", m.val, true
+	case "defaultTools":
+		denied := from.piTools(m.val)
+		if denied == nil {
+			return "", nil, false
+		}
+		return "permissions", &node{at: m.val.at, end: m.val.end, kind: 'o', members: []member{{"deny", m.at, denied}}}, true
 	}
 	return "", nil, false
+}
+
+// piTools returns the rules that deny those of Pi's usual tools which its setting defaultTools leaves out. It opens
+// nothing. nil: it is not a list of tools.
+func (from *layer) piTools(list *node) *node {
+	if list.kind != 'l' {
+		return nil
+	}
+	denied := &node{at: list.at, end: list.end, kind: 'l'}
+	replaces := len(list.items) == 0
+	named := map[string]bool{}
+	for _, it := range list.items {
+		if it.kind != 's' {
+			return nil
+		}
+		named[strings.ToLower(it.text)] = true
+		replaces = replaces || !strings.HasPrefix(it.text, "+") && !strings.HasPrefix(it.text, "-")
+	}
+	for _, tool := range []string{"Read", "Bash", "Edit", "Write"} {
+		low := strings.ToLower(tool)
+		if named["-"+low] || replaces && !named[low] && !named["+"+low] {
+			denied.items = append(denied.items, &node{at: list.at, end: list.end, kind: 's', text: tool})
+		}
+	}
+	return denied
+}
+
+// piProxy keeps the proxy of the user's settings of Pi, which counts once the user has agreed to it.
+func (l *loader) piProxy(from *layer, m member) bool {
+	if m.val.kind != 's' {
+		return false
+	}
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY"} {
+		l.result.Foreign.Env = append(l.result.Foreign.Env, ForeignVariable{name, m.val.text, l.at(*from, m.val)})
+	}
+	return true
 }
 
 // ordered returns the layers in the order in which they set a key.

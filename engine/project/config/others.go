@@ -46,9 +46,11 @@ type OtherDir struct {
 	Home, Project string // relative to the user's home and the project, with slashes; "": none
 }
 
-// OtherDirs returns the directories of programs of which Knack reads no file. What is in them is only named.
+// OtherDirs returns the directories of other programs. What others.txt lists of them is only named; Knack reads nothing
+// else of Codex, OpenCode, Cursor and Gemini CLI.
 func OtherDirs() []OtherDir {
-	return []OtherDir{{"codex", ".codex", ".codex"}, {"opencode", ".config/opencode", ".opencode"},
+	return []OtherDir{{"claude-files", ".claude", ".claude"}, {"pi-files", ".pi/agent", ".pi"},
+		{"codex", ".codex", ".codex"}, {"opencode", ".config/opencode", ".opencode"},
 		{"cursor", ".cursor", ".cursor"}, {"gemini", ".gemini", ".gemini"}, {"root", "", "."}}
 }
 

@@ -10,15 +10,20 @@ import (
 	"testing"
 )
 
-// piKeys are the settings of Pi 1.6.0, from its documentation.
-const piKeys = `branchSummary.reserveTokens branchSummary.skipPrompt collapseChangelog compaction.enabled
-	compaction.keepRecentTokens compaction.reserveTokens defaultModel defaultProvider defaultThinkingLevel
-	doubleEscapeAction editorPaddingX enableInstallTelemetry enableSkillCommands enabledModels extensions followUpMode
-	hideThinkingBlock images.autoResize images.blockImages markdown.codeBlockIndent npmCommand packages prompts
-	quietStartup retry.baseDelayMs retry.enabled retry.maxRetries retry.provider.maxRetries
-	retry.provider.maxRetryDelayMs retry.provider.timeoutMs sessionDir shellCommandPrefix shellPath showHardwareCursor
-	skills steeringMode terminal.clearOnShrink terminal.imageWidthCells terminal.showImages theme themes thinkingBudgets
-	transport treeFilterMode warnings.anthropicExtraUsage autocompleteMaxVisible`
+// piKeys are the settings of Pi 1.6.0, from the schema in its package, without what it stores there by itself.
+const piKeys = `autocompleteMaxVisible branchSummary.reserveTokens branchSummary.skipPrompt cacheWarming codemode.inlineBudget
+	codemode.mode collapseChangelog compaction.enabled compaction.keepRecentTokens compaction.modelOverrides
+	compaction.reserveTokens defaultModel defaultProjectTrust defaultProvider defaultThinkingLevel defaultTools
+	doubleEscapeAction editorPaddingX enableAnalytics enableInstallTelemetry enableSkillCommands enabledModels
+	extensions externalEditor followUpMode fullscreenCopyOnSelect fullscreenExitOutput fullscreenScrollbar
+	fullscreenWheelScrollLines hideThinkingBlock httpIdleTimeoutMs httpProxy images.autoResize images.blockImages
+	markdown.codeBlockIndent markdown.mermaid modelThinkingLevels npmCommand outputPad packages prompts queueMode
+	quietStartup retry.baseDelayMs retry.enabled retry.maxAgentDelayMs retry.maxDelayMs retry.maxRetries
+	retry.provider.maxRetries retry.provider.maxRetryDelayMs retry.provider.timeoutMs selfUpdateCommand sessionDir
+	sessionShareDestination shellCommandPrefix shellPath showCacheMissNotices showHardwareCursor skills steeringMode
+	terminal.clearOnShrink terminal.hyperlinks terminal.imageWidthCells terminal.images terminal.showImages
+	terminal.showTerminalProgress terminal.trueColor theme themes thinkingBudgets transport treeFilterMode tuiMode
+	warnings.anthropicExtraUsage websocketConnectTimeoutMs websockets`
 
 // exampleOf returns a value that a key may have.
 func exampleOf(program, name string) string {
@@ -35,8 +40,10 @@ func exampleOf(program, name string) string {
 		return `{}`
 	case "strictKnownMarketplaces", "allowedMarketplaces":
 		return `[]`
-	case "skills", "prompts":
+	case "skills", "prompts", "defaultTools":
 		return `["x"]`
+	case "httpProxy":
+		return `"http://127.0.0.1:1"`
 	case "env":
 		return `{"A": "1"}`
 	case "requiredMaximumVersion":

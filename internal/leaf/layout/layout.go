@@ -100,7 +100,8 @@ var rows = []Row{
 func SettingCounts(path, key string) bool {
 	switch {
 	case strings.HasSuffix(path, ".pi/settings.json"):
-		return slices.Contains([]string{"defaultModel", "defaultProvider", "defaultThinkingLevel", "compaction"}, key)
+		return slices.Contains([]string{"defaultModel", "defaultProvider", "defaultThinkingLevel", "compaction",
+			"defaultTools"}, key)
 	case strings.HasSuffix(path, ".claude/settings.json"), strings.HasSuffix(path, ".claude/settings.local.json"):
 		switch key {
 		case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "model", "outputStyle", "language",
