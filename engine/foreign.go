@@ -119,16 +119,23 @@ func (f *Foreign) read() {
 	}
 	f.models = given.Models
 	defer f.readEnvironment()
-	if len(given.Env) == 0 {
+	env, addresses := slices.Clone(given.Env), f.addresses()
+	if len(env)+len(addresses) == 0 {
 		return
 	}
 	tables, _, _ := modelSettings(p.config) // an error is reported when the project is opened
 	all := models.Known(tables...).Providers
+	for _, a := range addresses {
+		v := a.variable(all)
+		if v.Name != "" && !slices.ContainsFunc(env, func(x config.ForeignVariable) bool { return x.Name == v.Name }) {
+			env = append(env, v)
+		}
+	}
 	answers := readRoutes(p.options.Env)
 	f.values, f.tiers, f.shared = map[string]string{}, map[string]string{}, map[string]string{}
 	refused := map[string]bool{} // bases that do not count (yet)
 	var keys []config.ForeignVariable
-	for _, v := range given.Env {
+	for _, v := range env {
 		base := slices.ContainsFunc(all, func(x models.Provider) bool { return x.BaseEnv == v.Name })
 		used := true
 		switch {
@@ -169,7 +176,7 @@ func (f *Foreign) read() {
 			f.hooks = append(f.hooks, v.Name+"="+v.Value)
 		}
 		if !used && (refused[v.Name] || !p.own.any()) {
-			f.addUnused(v.Path, "env."+v.Name)
+			f.addUnused(v.Path, f.keyOf(v))
 		}
 	}
 	for _, v := range keys { // a key is for the address that stands beside it
@@ -180,6 +187,22 @@ func (f *Foreign) read() {
 			f.values[v.Name] = v.Value
 		}
 	}
+}
+
+// keyOf returns the key of a settings file that a variable stands for.
+func (f *Foreign) keyOf(v config.ForeignVariable) string {
+	switch filepath.Base(v.Path) {
+	case "config.toml":
+		return "openai_base_url"
+	case "opencode.json", "opencode.jsonc":
+		return "provider"
+	case "models.json":
+		return "providers"
+	}
+	if filepath.Dir(v.Path) == f.project.config.Foreign.PiHome {
+		return "httpProxy"
+	}
+	return "env." + v.Name
 }
 
 func (f *Foreign) addUnused(path, key string) {
@@ -211,9 +234,24 @@ func notImported(keys []string, dir string, env Env) []string {
 	return slices.Delete(keys, i, i+1)
 }
 
-// Unused returns the settings of other programs that have no effect here, and the files of those of which nothing is
-// read.
+// Unused returns the settings of other programs that have no effect here, the files of those of which nothing is read,
+// and the keys in these.
 func (f *Foreign) Unused() []UnusedSettings {
+	all := f.unusedFiles()
+	for _, u := range slices.Clone(all) {
+		for _, name := range u.Keys {
+			file := filepath.Join(u.Path, name)
+			keys, ok := config.OtherKeys(file)
+			if ok && len(keys) > 0 && !slices.ContainsFunc(f.unused, func(u UnusedSettings) bool { return u.Path == file }) {
+				all = append(all, UnusedSettings{file, keys})
+			}
+		}
+	}
+	return all
+}
+
+// unusedFiles is Unused without the keys of files that are only read to name them.
+func (f *Foreign) unusedFiles() []UnusedSettings {
 	o := f.project.texts // what is searched in this run
 	return slices.Concat(f.unused, otherFiles(o.Home, o.Root))
 }
@@ -324,7 +362,7 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 			Message: "env: " + r.String() + " has no effect until you say yes to it",
 			Hint:    "start knack on a terminal, which asks once, or set the variable yourself"})
 	}
-	unused := f.Unused()
+	unused := f.unusedFiles()
 	if len(unused) == 0 {
 		return problems
 	}

@@ -1,10 +1,19 @@
 package config
 
 import (
+	"bytes"
 	_ "embed"
+	"encoding/json"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/knack-agent/knack/internal/leaf/jsonc"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 //go:embed others.txt
@@ -72,6 +81,9 @@ func Advice(path, name string) string {
 	if strings.Contains(path, "/.pi/") {
 		program = "pi "
 	}
+	if program := keyProgram(path); program != "" {
+		return others()[program+" "+name].advice
+	}
 	for _, d := range OtherDirs() {
 		if o, ok := others()[d.Program+" "+name]; ok && (d.Program == "root" || strings.HasSuffix(path, "/"+d.Home) ||
 			strings.HasSuffix(path, "/"+d.Project)) {
@@ -91,6 +103,42 @@ func Advice(path, name string) string {
 		}
 		name = name[:i]
 	}
+}
+
+// keyProgram returns the first word in others.txt for the keys of a file of which Knack reads none; "": it is none.
+func keyProgram(path string) string {
+	switch name := path[strings.LastIndexByte(path, '/')+1:]; name {
+	case "config.toml", "opencode.json":
+		return name
+	case "opencode.jsonc":
+		return "opencode.json"
+	}
+	return ""
+}
+
+// OtherKeys returns the keys at the top of a settings file of Codex or OpenCode, sorted, so that each can be named. ok
+// is false if the file is none, or cannot be read.
+func OtherKeys(path string) (keys []string, ok bool) {
+	program := keyProgram(filepath.ToSlash(path))
+	if program == "" {
+		return nil, false
+	}
+	data, err := regular.Read(path, maxSize)
+	if err != nil {
+		return nil, false
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	top := map[string]any{}
+	if program == "config.toml" {
+		_, err = toml.Decode(string(data), &top)
+	} else {
+		err = json.Unmarshal(jsonc.Plain(data), &top)
+	}
+	if err != nil {
+		return nil, false
+	}
+	delete(top, "$schema")
+	return slices.Sorted(maps.Keys(top)), true
 }
 
 // translate adds the settings that a setting of another program, or what is below it, counts as, and returns the names
