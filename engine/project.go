@@ -544,6 +544,15 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	return append(append(problemsOfFiles(p, cat), hooks...), slash...)
 }
 
+// TextProblems returns the problems of context files, rules and the output style, which a conversation reads when it
+// begins.
+func (p *Project) TextProblems() []knack.Problem {
+	if p.options.Bare {
+		return nil
+	}
+	return instructions.Load(p.texts).Problems
+}
+
 // problemsOfFiles returns the problems of everything that the project reads, among them all that trust would resolve.
 func problemsOfFiles(p *Project, cat *knack.Catalog) []knack.Problem {
 	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.plugins.problems,
