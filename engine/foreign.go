@@ -113,19 +113,23 @@ func (f *Foreign) read() {
 			paths []string
 		}{{"skills", given.Skills}, {"prompts", given.Prompts}} {
 			if len(outside(p.root, u.paths)) < len(u.paths) { // one is in the project
-				f.addUnused(filepath.Join(given.PiHome, "settings.json"), u.key)
+				f.unused = addUnused(f.unused, filepath.Join(given.PiHome, "settings.json"), u.key)
 			}
 		}
 	}
 	f.models = given.Models
 	defer f.readEnvironment()
-	env, addresses := slices.Clone(given.Env), f.addresses()
-	if len(env)+len(addresses) == 0 {
+	env := slices.Clone(given.Env)
+	var others []otherAddress
+	if p.hasLayer("user") && !p.options.NoSettings {
+		others = addresses(p.options.Env, p.home)
+	}
+	if len(env)+len(others) == 0 {
 		return
 	}
 	tables, _, _ := modelSettings(p.config) // an error is reported when the project is opened
 	all := models.Known(tables...).Providers
-	for _, a := range addresses {
+	for _, a := range others {
 		v := a.variable(all)
 		if v.Name != "" && !slices.ContainsFunc(env, func(x config.ForeignVariable) bool { return x.Name == v.Name }) {
 			env = append(env, v)
@@ -176,7 +180,7 @@ func (f *Foreign) read() {
 			f.hooks = append(f.hooks, v.Name+"="+v.Value)
 		}
 		if !used && (refused[v.Name] || !p.own.any()) {
-			f.addUnused(v.Path, f.keyOf(v))
+			f.unused = addUnused(f.unused, v.Path, keyOf(v, given.PiHome))
 		}
 	}
 	for _, v := range keys { // a key is for the address that stands beside it
@@ -189,8 +193,8 @@ func (f *Foreign) read() {
 	}
 }
 
-// keyOf returns the key of a settings file that a variable stands for.
-func (f *Foreign) keyOf(v config.ForeignVariable) string {
+// keyOf returns the key of a settings file that a variable stands for. piHome is the directory of Pi's.
+func keyOf(v config.ForeignVariable, piHome string) string {
 	switch filepath.Base(v.Path) {
 	case "config.toml":
 		return "openai_base_url"
@@ -199,20 +203,21 @@ func (f *Foreign) keyOf(v config.ForeignVariable) string {
 	case "models.json":
 		return "providers"
 	}
-	if filepath.Dir(v.Path) == f.project.config.Foreign.PiHome {
+	if filepath.Dir(v.Path) == piHome {
 		return "httpProxy"
 	}
 	return "env." + v.Name
 }
 
-func (f *Foreign) addUnused(path, key string) {
-	for i := range f.unused {
-		if f.unused[i].Path == path {
-			f.unused[i].Keys = append(f.unused[i].Keys, key)
-			return
+// addUnused adds a key of a file to those without effect.
+func addUnused(all []UnusedSettings, path, key string) []UnusedSettings {
+	for i := range all {
+		if all[i].Path == path {
+			all[i].Keys = append(all[i].Keys, key)
+			return all
 		}
 	}
-	f.unused = append(f.unused, UnusedSettings{path, []string{key}})
+	return append(all, UnusedSettings{path, []string{key}})
 }
 
 // notImported leaves out the key packages of Pi's settings if all of them are used here.
@@ -237,7 +242,8 @@ func notImported(keys []string, dir string, env Env) []string {
 // Unused returns the settings of other programs that have no effect here, the files of those of which nothing is read,
 // and the keys in these.
 func (f *Foreign) Unused() []UnusedSettings {
-	all := f.unusedFiles()
+	o := f.project.texts // what is searched in this run
+	all := slices.Concat(f.unused, otherFiles(o.Home, o.Root))
 	for _, u := range slices.Clone(all) {
 		for _, name := range u.Keys {
 			file := filepath.Join(u.Path, name)
@@ -248,12 +254,6 @@ func (f *Foreign) Unused() []UnusedSettings {
 		}
 	}
 	return all
-}
-
-// unusedFiles is Unused without the keys of files that are only read to name them.
-func (f *Foreign) unusedFiles() []UnusedSettings {
-	o := f.project.texts // what is searched in this run
-	return slices.Concat(f.unused, otherFiles(o.Home, o.Root))
 }
 
 // otherFiles names the files of other programs in a home and a project; "": not searched.
@@ -362,7 +362,8 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 			Message: "env: " + r.String() + " has no effect until you say yes to it",
 			Hint:    "start knack on a terminal, which asks once, or set the variable yourself"})
 	}
-	unused := f.unusedFiles()
+	o := f.project.texts                                          // what is searched in this run
+	unused := slices.Concat(f.unused, otherFiles(o.Home, o.Root)) // without the keys in these: a start does not read them
 	if len(unused) == 0 {
 		return problems
 	}

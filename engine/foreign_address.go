@@ -30,12 +30,8 @@ func (a otherAddress) variable(all []models.Provider) (v config.ForeignVariable)
 
 // addresses returns the addresses that the user's files of Pi, Codex and OpenCode give to providers: without them a
 // prompt could go past the gateway that the user has set up there. A file that cannot be read says nothing; it is named
-// with the others.
-func (f *Foreign) addresses() (found []otherAddress) {
-	p := f.project
-	if !p.hasLayer("user") || p.options.NoSettings {
-		return nil
-	}
+// with the others. home is the user's home directory; "": there is none.
+func addresses(env Env, home string) (found []otherAddress) {
 	add := func(path, provider, address string) {
 		if address != "" && !strings.ContainsAny(address, "\n{$") { // those have a placeholder
 			found = append(found, otherAddress{path, provider, address})
@@ -48,7 +44,7 @@ func (f *Foreign) addresses() (found []otherAddress) {
 	json5 := func(to any) func(data []byte) error {
 		return func(data []byte) error { return json.Unmarshal(jsonc.Plain(data), to) }
 	}
-	if dir := p.options.Env.PiDir(); dir != "" {
+	if dir := env.PiDir(); dir != "" {
 		var doc struct {
 			Providers map[string]struct {
 				BaseURL string `json:"baseUrl"`
@@ -60,7 +56,7 @@ func (f *Foreign) addresses() (found []otherAddress) {
 			}
 		}
 	}
-	if p.home == "" {
+	if home == "" {
 		return found
 	}
 	var codex struct {
@@ -70,7 +66,7 @@ func (f *Foreign) addresses() (found []otherAddress) {
 			BaseURL string `toml:"base_url"`
 		} `toml:"model_providers"`
 	}
-	if file := filepath.Join(p.home, ".codex", "config.toml"); read(file, func(data []byte) error {
+	if file := filepath.Join(home, ".codex", "config.toml"); read(file, func(data []byte) error {
 		_, err := toml.Decode(string(data), &codex)
 		return err
 	}) {
@@ -85,7 +81,7 @@ func (f *Foreign) addresses() (found []otherAddress) {
 				} `json:"options"`
 			} `json:"provider"`
 		}
-		if file := filepath.Join(p.home, ".config", "opencode", name); read(file, json5(&doc)) {
+		if file := filepath.Join(home, ".config", "opencode", name); read(file, json5(&doc)) {
 			for provider, x := range doc.Provider {
 				add(file, provider, x.Options.BaseURL)
 			}

@@ -146,7 +146,7 @@ func (d *definedServers) find() ([]mcp.Server, []knack.Problem) {
 	settings(permission.Flag, permission.User)
 	if !p.options.NoSettings && p.hasLayer("user") {
 		add(d.ofClaude())
-		add(d.ofPi())
+		add(ofPi(p.options.Env.PiDir()))
 	}
 	if !p.options.NoSettings && p.hasLayer("project") {
 		for _, f := range d.ofProject() {
@@ -274,9 +274,8 @@ func (d *definedServers) claudeFile() string {
 	return filepath.Join(p.home, ".claude.json")
 }
 
-// ofPi returns the servers of the user's file of Pi.
-func (d *definedServers) ofPi() ([]mcp.Server, []knack.Problem) {
-	home := d.project.options.Env.PiDir()
+// ofPi returns the servers of the user's file of Pi. home is its directory; "": there is none.
+func ofPi(home string) ([]mcp.Server, []knack.Problem) {
 	if home == "" {
 		return nil, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
@@ -48,7 +49,13 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 		w.Found = p.findPassedOver(ctx, folders, problems, w.Name, name)
 	}
 	if len(w.Found) == 0 {
-		w.Found = p.plugins.findOff(ctx, w.Name)
+		lock, err := p.plugins.lock()
+		if err != nil {
+			lock = &install.Lock{} // readInstalled says so
+		}
+		w.Found = unusedPlugins{env: p.options.Env, root: p.root, lock: lock, used: p.plugins.used,
+			enabled: p.config.Settings.EnabledPlugins, problems: p.plugins.problems,
+			bare: p.options.Bare || p.options.NoSkills}.find(ctx, w.Name)
 	}
 	servers, leftOut := p.Servers()
 	for _, x := range slices.Concat(p.servers.inFiles, leftOut) {
