@@ -337,9 +337,6 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 				p.warn(CodeTextLost, e.Line, e.Column, "write both lines as one, in quotes",
 					"%s: the line %q is lost: YAML takes it for a key of its own", entries[i-1].Key,
 					e.Key+": "+clip(e.Value.Value, 60))
-			} else if e.Key == "tools" {
-				p.warn(CodeUnknownKey, e.Line, e.Column, "write allowed-tools for what needs no question, disallowed-tools for what must "+
-					"not be called", "tools has no effect on a skill")
 			}
 			continue
 		case key != e.Key && exact(key):

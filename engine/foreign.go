@@ -63,6 +63,8 @@ func (r Route) key() string {
 type UnusedSettings struct {
 	Path string   `json:"path"`
 	Keys []string `json:"keys"`
+	// Advice says what to do about a key; one that is not in it has the advice of [config.Advice].
+	Advice map[string]string `json:"advice,omitempty"`
 }
 
 // Lines describes the keys for people, one line for all about which nothing can be done.
@@ -75,7 +77,7 @@ func (u UnusedSettings) Lines() (lines []string) {
 				lines = append(lines, plugin.Extension(home, name))
 			}
 		}
-		if advice := config.Advice(filepath.ToSlash(u.Path), key); advice != "" {
+		if advice := cmp.Or(u.Advice[key], config.Advice(filepath.ToSlash(u.Path), key)); advice != "" {
 			lines = append(lines, key+": "+advice)
 		} else {
 			rest = append(rest, key)
@@ -104,7 +106,7 @@ func (f *Foreign) read() {
 			keys = notImported(keys, given.PiHome, p.options.Env)
 		}
 		if len(keys) > 0 {
-			f.unused = append(f.unused, UnusedSettings{u.Path, keys})
+			f.unused = append(f.unused, UnusedSettings{Path: u.Path, Keys: keys})
 		}
 	}
 	if given.PiHome != "" {
@@ -179,7 +181,7 @@ func (f *Foreign) read() {
 		if !refused[v.Name] && p.config.Settings.Env[v.Name] == "" {
 			f.hooks = append(f.hooks, v.Name+"="+v.Value)
 		}
-		if !used && (refused[v.Name] || !p.own.any()) {
+		if !used && (refused[v.Name] || !p.own.any() || config.IsClaudes(v.Name)) {
 			f.unused = addUnused(f.unused, v.Path, keyOf(v, given.PiHome))
 		}
 	}
@@ -217,7 +219,7 @@ func addUnused(all []UnusedSettings, path, key string) []UnusedSettings {
 			return all
 		}
 	}
-	return append(all, UnusedSettings{path, []string{key}})
+	return append(all, UnusedSettings{Path: path, Keys: []string{key}})
 }
 
 // notImported leaves out the key packages of Pi's settings if all of them are used here.
@@ -249,7 +251,7 @@ func (f *Foreign) Unused() []UnusedSettings {
 			file := filepath.Join(u.Path, name)
 			keys, ok := config.OtherKeys(file)
 			if ok && len(keys) > 0 && !slices.ContainsFunc(f.unused, func(u UnusedSettings) bool { return u.Path == file }) {
-				all = append(all, UnusedSettings{file, keys})
+				all = append(all, UnusedSettings{Path: file, Keys: keys})
 			}
 		}
 	}
@@ -334,7 +336,7 @@ func parseRoutes(data []byte) map[string]bool {
 // something. path is the file of the key.
 func weight(path, key string) int {
 	low := strings.ToLower(key)
-	if name, _, _ := strings.Cut(low, "."); name == "env" {
+	if name, ok := strings.CutPrefix(key, "env."); key == "env" || ok && !config.IsClaudes(name) { // who knows what it is
 		return 0
 	}
 	for _, word := range []string{"url", "proxy", "gateway", "helper", "socket", "token", "api_key", "apikey", "authrefresh",

@@ -103,9 +103,12 @@ func unusedKeys(p *engine.Project, cat *knack.Catalog) (all []engine.UnusedSetti
 		add(filepath.Dir(d.Path), d.Unused)
 	}
 	for _, place := range slices.Sorted(maps.Keys(counts)) {
-		u := engine.UnusedSettings{Path: place}
+		u := engine.UnusedSettings{Path: place, Advice: map[string]string{}}
 		for _, key := range slices.Sorted(maps.Keys(counts[place])) {
-			u.Keys = append(u.Keys, fmt.Sprintf("%s (in %s)", key, plain.Count(counts[place][key], "file")))
+			name := fmt.Sprintf("%s (in %s)", key, plain.Count(counts[place][key], "file"))
+			if u.Keys = append(u.Keys, name); key == "tools" {
+				u.Advice[name] = "allowed-tools for what needs no question, disallowed-tools for what must not be called"
+			}
 		}
 		all = append(all, u)
 	}

@@ -84,6 +84,9 @@ func (l *loader) adopt(from *layer) {
 		case used && val != nil:
 			if m.key == "permissions" {
 				unused = append(unused, unusedIn(m.key, "", val, from.project)...)
+				if _, auto := withoutAuto(m.val); auto {
+					unused = append(unused, "permissions.defaultMode")
+				}
 			}
 			top.members = append(top.members, member{key: key, at: m.at, val: val})
 		case used || slices.Contains(effects()[m.key], "held"):
@@ -131,7 +134,10 @@ func unusedIn(name, of string, val *node, project bool) (names []string) {
 // ofClaude returns what a setting of Claude Code means here, and whether it has an effect. nil: as if it were not set.
 func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
 	switch m.key {
-	case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "strictKnownMarketplaces", "allowedMarketplaces",
+	case "permissions":
+		val, _ := withoutAuto(m.val)
+		return val, true
+	case "hooks", "enabledPlugins", "extraKnownMarketplaces", "strictKnownMarketplaces", "allowedMarketplaces",
 		"statusLine":
 		return m.val, true
 	case "model", "outputStyle":
@@ -158,6 +164,17 @@ func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
 		return nil, true
 	}
 	return nil, false
+}
+
+// withoutAuto returns the permissions without the mode auto, in which a second model decides instead of the user: here
+// the user is asked.
+func withoutAuto(val *node) (*node, bool) {
+	if mode := val.get("defaultMode"); mode == nil || mode.kind != 's' || mode.text != "auto" {
+		return val, false
+	}
+	rest := *val
+	rest.members = slices.DeleteFunc(slices.Clone(val.members), func(m member) bool { return m.key == "defaultMode" })
+	return &rest, true
 }
 
 // An opens is a path of sandbox.filesystem.allowRead.

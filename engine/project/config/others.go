@@ -90,6 +90,9 @@ func Advice(path, name string) string {
 			return o.advice
 		}
 	}
+	if variable, ok := strings.CutPrefix(name, "env."); ok && IsClaudes(variable) && others()["claude "+name].advice == "" {
+		return "" // that of other variables does not help
+	}
 	for {
 		if o, ok := others()[program+name]; ok {
 			if o.own != "" {
@@ -139,6 +142,15 @@ func OtherKeys(path string) (keys []string, ok bool) {
 	}
 	delete(top, "$schema")
 	return slices.Sorted(maps.Keys(top)), true
+}
+
+// IsClaudes reports whether a variable is one that Claude Code itself reads: that hooks get it, too, is not what it was
+// written for.
+func IsClaudes(variable string) bool {
+	return slices.ContainsFunc([]string{"CLAUDE_", "ANTHROPIC_", "DISABLE_", "ENABLE_", "MAX_MCP_", "MAX_THINKING_", "BASH_",
+		"MCP_", "SLASH_COMMAND_", "USE_BUILTIN_", "VERTEX_", "API_TIMEOUT_"}, func(prefix string) bool {
+		return strings.HasPrefix(variable, prefix)
+	})
 }
 
 // translate adds the settings that a setting of another program, or what is below it, counts as, and returns the names

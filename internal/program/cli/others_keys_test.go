@@ -66,8 +66,9 @@ func TestOtherFields(t *testing.T) {
 	d.output(t, "trust", "--yes")
 	var doctor struct {
 		Unused []struct {
-			Path string
-			Keys []string
+			Path   string
+			Keys   []string
+			Advice map[string]string
 		}
 		Problems []struct{ Path, Message, Hint string }
 	}
@@ -96,9 +97,9 @@ func TestOtherFields(t *testing.T) {
 				}
 			}
 			for _, u := range doctor.Unused {
-				if strings.Contains("/"+file, u.Path[strings.LastIndex(u.Path, "/.claude/")+1:]) && row == "used | " &&
-					slices.ContainsFunc(u.Keys, func(k string) bool { return strings.HasPrefix(k, key+" (") }) {
-					row = "named | no effect"
+				i := slices.IndexFunc(u.Keys, func(k string) bool { return strings.HasPrefix(k, key+" (") })
+				if i >= 0 && row == "used | " && strings.Contains("/"+file, u.Path[strings.LastIndex(u.Path, "/.claude/")+1:]) {
+					row = "named | " + cmp.Or(u.Advice[u.Keys[i]], "no effect")
 				}
 			}
 			fmt.Fprintf(&b, "| %s | `%s` | %s |\n", name, key, row)
