@@ -14,21 +14,23 @@ import (
 
 // otherFields are the keys of frontmatter that other programs read, by the kind of file; key=value gives a value that is
 // no text. Those of Claude Code 2.1.332 are from its program, those of the others from their documentation.
-var otherFields = map[string]struct{ file, keys string }{
-	"skill": {".claude/skills/K/SKILL.md", `name description when_to_use allowed-tools=Read disallowed-tools=Write argument-hint arguments=a
+func otherFields() map[string]struct{ file, keys string } {
+	return map[string]struct{ file, keys string }{
+		"skill": {".claude/skills/K/SKILL.md", `name description when_to_use allowed-tools=Read disallowed-tools=Write argument-hint arguments=a
 		disable-model-invocation=true user-invocable=true model=opus effort=high context=fork agent=general-purpose background=true fallback=true
 		hooks={} paths=src/** shell=bash version license compatibility metadata={} created_by improved_by mode=true author type
 		originSessionId hide-from-slash-command-tool color tools=Read mcpServers={} subtask=true`},
-	"command": {".claude/commands/K.md", `name description when_to_use allowed-tools=Read disallowed-tools=Write argument-hint arguments=a
+		"command": {".claude/commands/K.md", `name description when_to_use allowed-tools=Read disallowed-tools=Write argument-hint arguments=a
 		disable-model-invocation=true user-invocable=true model=opus effort=high context=fork agent=general-purpose hooks={} paths=src/**
 		shell=bash version tools=Read subtask=true`},
-	"agent": {".claude/agents/K.md", `name=k description tools=Read disallowedTools=Write model=opus effort=high permissionMode=plan
+		"agent": {".claude/agents/K.md", `name=k description tools=Read disallowedTools=Write model=opus effort=high permissionMode=plan
 		maxTurns=3 skills=[] mcpServers=[] hooks={} background=true isolation=worktree memory=user initialPrompt omitClaudeMd=true
 		autoCompactWindow=100000 observer observerMessage observeSubagents=true observeToolResults=true experimental={} color=red
 		mode=subagent temperature=1 top_p=1 prompt permission={} disable=true hidden=true steps=3 maxSteps=3 variant`},
-	"rule":         {".claude/rules/K.md", `paths=src/** globs=src/** alwaysApply=true description name`},
-	"output style": {".claude/output-styles/chosen.md", `name=chosen description keep-coding-instructions=true force-for-plugin=true`},
-	"prompt":       {".pi/prompts/K.md", `description argument-hint name model=opus agent allowed-tools=Read subtask=true`},
+		"rule":         {".claude/rules/K.md", `paths=src/** globs=src/** alwaysApply=true description name`},
+		"output style": {".claude/output-styles/chosen.md", `name=chosen description keep-coding-instructions=true force-for-plugin=true`},
+		"prompt":       {".pi/prompts/K.md", `description argument-hint name model=opus agent allowed-tools=Read subtask=true`},
+	}
 }
 
 // TestOtherFields: each key of frontmatter that other programs read has an effect here, or knack doctor names it;
@@ -41,7 +43,7 @@ func TestOtherFields(t *testing.T) {
 	called := func(kind, key string) string {
 		return kind[:2] + "-" + strings.ToLower(strings.ReplaceAll(key, "_", "-"))
 	}
-	for what, kind := range otherFields {
+	for what, kind := range otherFields() {
 		all := ""
 		for field := range strings.FieldsSeq(kind.keys) {
 			key, value, ok := strings.Cut(field, "=")
@@ -78,8 +80,8 @@ func TestOtherFields(t *testing.T) {
 	}
 	var b strings.Builder
 	b.WriteString("### Keys of frontmatter\n\n| file | key | here | how |\n|---|---|---|---|\n")
-	for _, name := range slices.Sorted(maps.Keys(otherFields)) {
-		kind := otherFields[name]
+	for _, name := range slices.Sorted(maps.Keys(otherFields())) {
+		kind := otherFields()[name]
 		fields := strings.Fields(kind.keys)
 		slices.SortFunc(fields, func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
 		for _, field := range fields {

@@ -14,8 +14,9 @@ import (
 )
 
 // otherFlags are the flags of other programs, from their help; those of one letter and a few short words with one dash.
-var otherFlags = map[string]string{
-	"Claude Code": `add-dir agent agents allow-dangerously-skip-permissions allowed-tools allowedTools append-system-prompt
+func otherFlags() map[string]string {
+	return map[string]string{
+		"Claude Code": `add-dir agent agents allow-dangerously-skip-permissions allowed-tools allowedTools append-system-prompt
 		append-system-prompt-file autocompact ax-screen-reader background bare betas bg brief c chrome cloud
 		continue d dangerously-skip-permissions debug debug-file desktop disable-slash-commands disallowed-tools
 		disallowedTools effort environment exclude-dynamic-system-prompt-sections fallback-model file
@@ -27,32 +28,35 @@ var otherFlags = map[string]string{
 		resume resume-session-at safe-mode session-id setting-sources settings strict-mcp-config system-prompt
 		system-prompt-file system-prompt-snapshot task-budget teleport thinking tmux tools v verbose version w
 		worktree`,
-	"Pi": `a api-key append-system-prompt approve c continue e exclude-tools export extension fork h help
+		"Pi": `a api-key append-system-prompt approve c continue e exclude-tools export extension fork h help
 		list-models mode model models n na name nbt nc ne no-approve no-builtin-tools no-context-files
 		no-extensions no-mcp no-prompt-templates no-session no-skills no-themes no-tools np ns nt offline p
 		print prompt-template provider r resume session session-dir session-id skill system-prompt t theme
 		thinking tools tui-mode use-theme v verbose version xt`,
-	"Codex": `C V a add-dir approve-for-me ask-for-approval c cd color config cyber-access-program
+		"Codex": `C V a add-dir approve-for-me ask-for-approval c cd color config cyber-access-program
 		dangerously-bypass-approvals-and-sandbox dangerously-bypass-hook-trust disable enable ephemeral h help i
 		ignore-rules ignore-user-config image json local-provider m model no-alt-screen no-daemon o oss
 		output-last-message output-schema p profile remote remote-auth-token-env s sandbox search
 		skip-git-repo-check strict-config thread-source trust version worktree`,
-	"OpenCode": `agent attach auto c command continue cors dir f file fork format h help hostname i interactive log-level
+		"OpenCode": `agent attach auto c command continue cors dir f file fork format h help hostname i interactive log-level
 		m mdns mdns-domain mini model no-replay p password port print-logs prompt pure replay-limit s session
 		share thinking title u username v variant version`,
+	}
 }
 
 // otherMeanings are flags that Knack has too, and that mean something else in another program.
-var otherMeanings = map[string]string{
-	"Claude Code background": "waits for background commands, or stops them; for work in the background: knack batch",
-	"Claude Code v":          "--verbose; --version is the version",
-	"Codex c":                "--continue; knack --settings JSON sets settings",
-	"Codex p":                "--print; knack --settings FILE sets settings",
-	"OpenCode p":             "--print; knack web has an address of its own",
-	"OpenCode thinking":      "disabled, adaptive or enabled; the screen shows thinking in one line",
-	"OpenCode v":             "--verbose; --version is the version",
-	"Pi thinking":            "disabled, adaptive or enabled; knack --effort LEVEL",
-	"Pi v":                   "--verbose; --version is the version",
+func otherMeanings() map[string]string {
+	return map[string]string{
+		"Claude Code background": "waits for background commands, or stops them; for work in the background: knack batch",
+		"Claude Code v":          "--verbose; --version is the version",
+		"Codex c":                "--continue; knack --settings JSON sets settings",
+		"Codex p":                "--print; knack --settings FILE sets settings",
+		"OpenCode p":             "--print; knack web has an address of its own",
+		"OpenCode thinking":      "disabled, adaptive or enabled; the screen shows thinking in one line",
+		"OpenCode v":             "--verbose; --version is the version",
+		"Pi thinking":            "disabled, adaptive or enabled; knack --effort LEVEL",
+		"Pi v":                   "--verbose; --version is the version",
+	}
 }
 
 // TestOtherFlags: each flag of other programs is one here, or is answered with a line that does what it does there, or
@@ -60,8 +64,8 @@ var otherMeanings = map[string]string{
 // commands that Knack does not have.
 func TestOtherFlags(t *testing.T) {
 	rows := map[string][]string{} // what becomes of it, and in which programs
-	for _, program := range slices.Sorted(maps.Keys(otherFlags)) {
-		for name := range strings.FieldsSeq(otherFlags[program]) {
+	for _, program := range slices.Sorted(maps.Keys(otherFlags())) {
+		for name := range strings.FieldsSeq(otherFlags()[program]) {
 			what := flagState(t, program, name)
 			row := fmt.Sprintf("`%s%s` | %s", dashes(name), name, what)
 			rows[row] = append(rows[row], program)
@@ -96,7 +100,7 @@ func flagState(t *testing.T, program, name string) string {
 		flag = root.Flags().ShorthandLookup(name)
 	}
 	if flag != nil {
-		if other := otherMeanings[program+" "+name]; other != "" {
+		if other := otherMeanings()[program+" "+name]; other != "" {
 			return "another thing | " + other
 		}
 		return "used | "
