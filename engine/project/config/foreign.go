@@ -17,7 +17,9 @@ type Foreign struct {
 	Models []ForeignModel // highest precedence first; used only if Settings.Model is ""
 	Env    []ForeignVariable
 	Unused []Unused
-	PiHome string // the directory of the user's settings file of Pi; "": there is none
+	// KeyHelper is the command that prints the key of Anthropic, in a file of Claude Code that is not a project's.
+	KeyHelper string
+	PiHome    string // the directory of the user's settings file of Pi; "": there is none
 	// Skills and Prompts are files and directories that the user's settings of Pi name, absolute.
 	Skills, Prompts []string
 }
@@ -154,6 +156,12 @@ func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
 			return nil, true
 		}
 		return &v, true
+	case "apiKeyHelper":
+		if m.val.kind != 's' || from.project {
+			return nil, false
+		}
+		l.result.Foreign.KeyHelper = cmp.Or(l.result.Foreign.KeyHelper, m.val.text)
+		return nil, true
 	case "env":
 		if from.silent || m.val.kind != 'o' {
 			return nil, false

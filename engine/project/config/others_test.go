@@ -68,6 +68,8 @@ func exampleOf(program, name string) string {
 		return `[]`
 	case "skills", "prompts", "defaultTools":
 		return `["x"]`
+	case "apiKeyHelper":
+		return `"echo key"`
 	case "httpProxy":
 		return `"http://127.0.0.1:1"`
 	case "env":
@@ -143,7 +145,7 @@ func stateOf(t *testing.T, dir, program, name string) (state, what string) {
 			}
 		}
 	}
-	if name == "env" && len(c.Foreign.Env) == 0 || len(c.Foreign.Unused) > 0 {
+	if name == "env" && len(c.Foreign.Env) == 0 || name == "apiKeyHelper" && c.Foreign.KeyHelper == "" || len(c.Foreign.Unused) > 0 {
 		t.Errorf("%s: nothing is said of %s, but of %v", name, value, c.Foreign.Unused)
 	}
 	for _, p := range c.Problems {
@@ -266,7 +268,7 @@ func TestEveryLevel(t *testing.T) {
 			if err != nil || len(c.Unread) > 0 {
 				continue
 			}
-			heard := len(c.held) > 0 || len(c.Foreign.Models) > 0 || len(c.Problems) > 0
+			heard := len(c.held) > 0 || c.Foreign.KeyHelper != "" || len(c.Foreign.Models) > 0 || len(c.Problems) > 0
 			for _, from := range c.from {
 				heard = heard || len(from) > 0
 			}
