@@ -35,6 +35,7 @@ type Foreign struct {
 	routes  []Route           // not answered yet
 	tiers   map[string]string // the provider anthropic's fast, default and strong
 	shared  map[string]string // for commands: those that sandbox.env names
+	helper  string            // prints the key of Anthropic; "": none
 	hooks   []string          // for the user's hooks and status line, as NAME=value
 }
 
@@ -126,6 +127,7 @@ func (f *Foreign) read() {
 	if p.hasLayer("user") && !p.options.NoSettings {
 		others = addresses(p.options.Env, p.home)
 	}
+	f.helper = given.KeyHelper
 	if len(env)+len(others) == 0 {
 		return
 	}
@@ -184,6 +186,9 @@ func (f *Foreign) read() {
 		if !used && (refused[v.Name] || !p.own.any() || config.IsClaudes(v.Name)) {
 			f.unused = addUnused(f.unused, v.Path, keyOf(v, given.PiHome))
 		}
+	}
+	if refused["ANTHROPIC_BASE_URL"] {
+		f.helper = ""
 	}
 	for _, v := range keys { // a key is for the address that stands beside it
 		i := slices.IndexFunc(all, func(x models.Provider) bool {
@@ -502,10 +507,17 @@ func (m *Models) proxy(p models.Provider, base string) string {
 	return ""
 }
 
-// table returns a table with the models that Claude Code's variables name for the aliases.
-func (f *Foreign) table() []models.Table {
-	if len(f.tiers) == 0 {
+// table returns a table with the models that Claude Code's variables name for the aliases, and its key helper, which
+// comes after a key in the environment, as it does there, and after what Knack's own settings say of Anthropic.
+func (f *Foreign) table(m *Models) []models.Table {
+	own, _ := models.Known(m.Tables...).Provider("anthropic")
+	helper := f.helper
+	if key, _ := own.EnvKey(m.getenv); key != "" || own.KeyHelper != "" || own.Configured {
+		helper = ""
+	}
+	m.helper = helper
+	if len(f.tiers) == 0 && helper == "" {
 		return nil
 	}
-	return []models.Table{{Providers: []models.Provider{{Name: "anthropic", Aliases: maps.Clone(f.tiers)}}}}
+	return []models.Table{{Providers: []models.Provider{{Name: "anthropic", Aliases: maps.Clone(f.tiers), KeyHelper: helper}}}}
 }

@@ -94,7 +94,7 @@ func (s *Plugins) readInstalled() {
 	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(on)), func(id string) bool {
 		return !on[id] || strings.HasSuffix(id, "@builtin")
 	})
-	s.problems = append(s.problems, unknownBuiltin(on)...)
+	s.problems = append(s.problems, unknownBuiltin(on, s.project.options.Plugged)...)
 	if s.project.options.Env.DataDir() == "" || !s.project.hasLayer("user") {
 		return
 	}
@@ -541,6 +541,15 @@ func (s *Plugins) agents() (all []agent.Definition, problems []knack.Problem) {
 
 // servers returns the servers of the plugins, named plugin:PLUGIN:SERVER.
 func (s *Plugins) servers() (all []mcp.Server, problems []knack.Problem) {
+	for _, b := range builtinPlugins(s.project.options.Plugged) {
+		for _, v := range b.more.Servers {
+			if s.uses(b) {
+				v.Name, v.Origin = "plugin:"+b.name+":"+v.Name, permission.Plugin
+				v.DefinedIn = "the built-in plugin " + b.name
+				all = append(all, v)
+			}
+		}
+	}
 	for _, x := range s.used {
 		expand := x.expander(s.project.root)
 		for _, part := range x.Servers {

@@ -17,7 +17,9 @@ type Foreign struct {
 	Models []ForeignModel // highest precedence first; used only if Settings.Model is ""
 	Env    []ForeignVariable
 	Unused []Unused
-	PiHome string // the directory of the user's settings file of Pi; "": there is none
+	// KeyHelper is the command that prints the key of Anthropic, in a file of Claude Code that is not a project's.
+	KeyHelper string
+	PiHome    string // the directory of the user's settings file of Pi; "": there is none
 	// Skills and Prompts are files and directories that the user's settings of Pi name, absolute.
 	Skills, Prompts []string
 }
@@ -53,6 +55,7 @@ func (l *loader) adopt(from *layer) {
 			continue // a repeated name: the last one counts; and what is no setting
 		}
 		key, val, used, held := "", (*node)(nil), false, len(l.result.held)
+		row := effects()[m.key]
 		program, counts := "claude", true
 		if from.pi {
 			program = "pi"
@@ -83,19 +86,19 @@ func (l *loader) adopt(from *layer) {
 		switch {
 		case used && val != nil:
 			if m.key == "permissions" {
-				unused = append(unused, unusedIn(m.key, "", val, from.project)...)
+				unused = append(unused, from.unusedIn(m.key, "", val)...)
 				if _, auto := withoutAuto(m.val); auto {
 					unused = append(unused, "permissions.defaultMode")
 				}
 			}
 			top.members = append(top.members, member{key: key, at: m.at, val: val})
-		case used || slices.Contains(effects()[m.key], "held"):
+		case used || slices.Contains(row, "held") && from.heeds(row) && !m.val.allows(row) && (counts || shapeOf(row) != nil):
 		case held == len(l.result.held) && counts:
 			unused = append(unused, from.translate(&top, program, m.key, m)...)
-		case held == len(l.result.held):
+		case held == len(l.result.held) && (len(row) == 0 || row[0] != "object"):
 			unused = append(unused, m.key)
 		default: // what it restricts has an effect
-			unused = append(unused, unusedIn(m.key, "", m.val, from.project)...)
+			unused = append(unused, from.unusedIn(m.key, "", m.val)...)
 		}
 	}
 	if len(unused) > 0 {
@@ -106,7 +109,7 @@ func (l *loader) adopt(from *layer) {
 
 // unusedIn returns the names of what has no effect in a setting of Claude Code that has some. of stands for a name that
 // the table has as *.
-func unusedIn(name, of string, val *node, project bool) (names []string) {
+func (from *layer) unusedIn(name, of string, val *node) (names []string) {
 	row := effects()[name]
 	shown := strings.Replace(name, "*", of, 1)
 	switch {
@@ -123,9 +126,10 @@ func unusedIn(name, of string, val *node, project bool) (names []string) {
 			case name == "permissions" && (isKey(key) || effects()[key] == nil): // see unknown
 				continue
 			}
-			names = append(names, unusedIn(key, of, m.val, project)...)
+			names = append(names, from.unusedIn(key, of, m.val)...)
 		}
-	case row[0] != "restricts" && (project || name != "sandbox.filesystem.allowRead"): // see openPaths
+	case row[0] == "restricts" && (!from.heeds(row) || val.allows(row)),
+		row[0] != "restricts" && (from.project || name != "sandbox.filesystem.allowRead"): // see openPaths
 		names = append(names, shown)
 	}
 	return names
@@ -152,6 +156,12 @@ func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
 			return nil, true
 		}
 		return &v, true
+	case "apiKeyHelper":
+		if m.val.kind != 's' || from.project {
+			return nil, false
+		}
+		l.result.Foreign.KeyHelper = cmp.Or(l.result.Foreign.KeyHelper, m.val.text)
+		return nil, true
 	case "env":
 		if from.silent || m.val.kind != 'o' {
 			return nil, false

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -100,6 +101,12 @@ func Advice(path, name string) string {
 			}
 			return o.advice
 		}
+		for word, where := range map[string]string{"managed": "managed files", "user": "your own files",
+			"flags": "--settings and --managed-settings"} {
+			if program == "claude " && slices.Contains(effects()[name], word) {
+				return "it counts only in " + where
+			}
+		}
 		i := strings.LastIndexByte(name, '.')
 		if i < 0 {
 			return ""
@@ -171,6 +178,9 @@ func (from *layer) translate(to *node, program, name string, m member) (unused [
 		}
 	}
 	if o.own == "" {
+		return []string{name}
+	}
+	if only := o.values["only"]; only != "" && (m.val.kind != 'b' || fmt.Sprint(m.val.yes) != only) {
 		return []string{name}
 	}
 	i := slices.IndexFunc(table(), func(k key) bool { return k.name == o.own })

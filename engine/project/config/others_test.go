@@ -68,6 +68,8 @@ func exampleOf(program, name string) string {
 		return `[]`
 	case "skills", "prompts", "defaultTools":
 		return `["x"]`
+	case "apiKeyHelper":
+		return `"echo key"`
 	case "httpProxy":
 		return `"http://127.0.0.1:1"`
 	case "env":
@@ -143,7 +145,7 @@ func stateOf(t *testing.T, dir, program, name string) (state, what string) {
 			}
 		}
 	}
-	if name == "env" && len(c.Foreign.Env) == 0 || len(c.Foreign.Unused) > 0 {
+	if name == "env" && len(c.Foreign.Env) == 0 || name == "apiKeyHelper" && c.Foreign.KeyHelper == "" || len(c.Foreign.Unused) > 0 {
 		t.Errorf("%s: nothing is said of %s, but of %v", name, value, c.Foreign.Unused)
 	}
 	for _, p := range c.Problems {
@@ -236,6 +238,55 @@ func TestOthers(t *testing.T) {
 			program == "claude" && effects()[name] == nil && !strings.HasPrefix(name, "env.") || program == "pi" && !strings.Contains(b.String(), "`"+name) &&
 			!strings.HasSuffix(name, ".json") {
 			t.Errorf("others.txt has %s, which is no setting of %s", name, program)
+		}
+	}
+}
+
+// TestEveryLevel: at each level a setting of Claude Code has an effect, or it is named, or the run does not start. A
+// restriction that counts only in an administrator's file was dropped without a word in others.
+func TestEveryLevel(t *testing.T) {
+	dir := t.TempDir()
+	for level, o := range map[string]Options{"managed-settings.json": {Managed: []string{dir}},
+		"settings.json":         {ClaudeHome: dir},
+		".claude/settings.json": {Root: dir, Dir: dir, Check: func(string, []byte) error { return nil }}} {
+		path := filepath.Join(dir, filepath.FromSlash(level))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name := range effects() {
+			if effects()[name][0] == "object" || name == "$schema" || name == "env" || name == "enabledPlugins" {
+				continue // those have empty examples
+			}
+			value := exampleOf("claude", name)
+			for _, key := range slices.Backward(strings.Split(strings.Replace(name, "*", "opus", 1), ".")) {
+				value = fmt.Sprintf("{%q: %s}", key, value)
+			}
+			if err := os.WriteFile(path, []byte(value), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := Load(o)
+			if err != nil || len(c.Unread) > 0 {
+				continue
+			}
+			heard := len(c.held) > 0 || c.Foreign.KeyHelper != "" || len(c.Foreign.Models) > 0 || len(c.Problems) > 0
+			for _, from := range c.from {
+				heard = heard || len(from) > 0
+			}
+			for _, parts := range c.Raw {
+				heard = heard || len(parts) > 0
+			}
+			shown := strings.Replace(name, "*", "opus", 1)
+			for _, u := range c.Foreign.Unused {
+				for _, key := range u.Keys {
+					heard = heard || shown == key || strings.HasPrefix(shown, key+".")
+				}
+			}
+			if !heard {
+				t.Errorf("%s: nothing is said of %s", level, value)
+			}
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

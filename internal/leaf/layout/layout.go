@@ -104,7 +104,7 @@ func SettingCounts(path, key string) bool {
 			"defaultTools"}, key)
 	case strings.HasSuffix(path, ".claude/settings.json"), strings.HasSuffix(path, ".claude/settings.local.json"):
 		switch key {
-		case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "model", "outputStyle", "language",
+		case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "model", "outputStyle", "language", "agent",
 			"effortLevel", "fallbackModel", "autoCompactEnabled", "skillListingBudgetFraction", "skillListingMaxDescChars":
 			return true
 		}
