@@ -224,7 +224,11 @@ func (d *definedServers) ofClaude() ([]mcp.Server, []knack.Problem) {
 	p, file := d.project, d.claudeFile()
 	data, err := regular.Read(file, maxClaudeFile)
 	if err != nil {
-		return nil, nil
+		if err = regular.Absent(file, err); err == nil {
+			return nil, nil
+		}
+		return nil, []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Warn, Path: file,
+			Message: "its MCP servers are not used, because it cannot be read: " + err.Error()}}
 	}
 	var doc struct {
 		MCPServers json.RawMessage `json:"mcpServers"`
@@ -281,10 +285,10 @@ func ofPi(home string) ([]mcp.Server, []knack.Problem) {
 	}
 	file := filepath.Join(home, "mcp.json")
 	data, err := regular.Read(file, 1<<20)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil
-	}
 	if err != nil {
+		if err = regular.Absent(file, err); err == nil {
+			return nil, nil
+		}
 		return nil, []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: file,
 			Message: "its MCP servers are not used, because it cannot be read: " + err.Error()}}
 	}
@@ -321,11 +325,11 @@ func (d *definedServers) ofProject() []serverFile {
 			place := filepath.Join(p.root, name)
 			var f serverFile
 			switch {
-			case errors.Is(err, fs.ErrNotExist):
+			case errors.Is(err, fs.ErrNotExist) && regular.Absent(place, err) == nil:
 				continue
 			case err != nil:
 				f.problems = []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: place,
-					Message: "cannot be read: " + err.Error()}}
+					Message: "cannot be read: " + regular.Absent(place, err).Error()}}
 			default:
 				if err := p.trust.Check(place, data); err != nil {
 					var x knack.Problem

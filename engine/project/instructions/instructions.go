@@ -223,6 +223,9 @@ func (l *loader) contextFile(path, bound string) (data []byte, exists bool) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err = regular.Absent(path, err); err != nil {
+			l.once(knack.CodeUnreadable, path, "left out: %v", err)
+		}
 		return nil, false
 	case err != nil:
 		l.once(knack.CodeUnreadable, path, "left out: %v", err)
