@@ -497,6 +497,10 @@ func (p *Policy) lazily(links *resolver, allowed, dirs, temp []string) (paths []
 	seen := append(slices.Clone(dirs), links.real([]string{p.Home})...)
 	for _, path := range allowed {
 		to, ok := links.placeOf(path)
+		if ok && withinAny(dirs, to) && !withinAny(p.Own, to) && !p.elsewhere(path, to, allowed) && p.closedAbove(to) {
+			paths = append(paths, to)
+			continue
+		}
 		if !ok || p.elsewhere(path, to, allowed) || withinAny(dirs, to) || withinAny(p.Own, to) ||
 			withinAny(secrets, to) ||
 			withinAny(temp, to) && !withinAny(seen, to) || withinAny([]string{"/proc", "/sys", "/dev"}, to) {
@@ -505,6 +509,15 @@ func (p *Policy) lazily(links *resolver, allowed, dirs, temp []string) (paths []
 		paths = append(paths, to)
 	}
 	return outermost(paths)
+}
+
+// closedAbove reports whether a path is missing from a directory that is protected, so that a command cannot make it.
+func (p *Policy) closedAbove(path string) bool {
+	above := path
+	for above != "/" && identity(above) == (inode{}) {
+		above = filepath.Dir(above)
+	}
+	return above != path && guarded(p.Protected, above)
 }
 
 // placeOf resolves the links on the way to a path, as far as it exists. ok is false for one that is itself a link, or

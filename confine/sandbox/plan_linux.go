@@ -111,7 +111,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	for _, path := range allow.Write {
 		place, _ := links.placeOf(path)
 		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) &&
-			(lazily || !guarded(p.Protected, path)) || withinAny(v.granted, place) {
+			(!guarded(p.Protected, path) || lazily && !p.closedAbove(path)) || withinAny(v.granted, place) {
 			continue
 		}
 		elsewhere := func(to string) bool { return p.elsewhere(path, to, allow.Write) }
