@@ -97,6 +97,9 @@ type Live struct {
 	// Placed returns tools that work in a Place, such as programs that run there. It is called when the session begins, when
 	// it moves, and for each agent.
 	Placed func(Place, coding.Options) tool.Set
+	// SkillTools returns the tools that a skill brings, as they work in a Place. It is called before each request while the
+	// skill is in use, also for agents.
+	SkillTools func(*knack.Skill, Place, coding.Options) tool.Set
 	// Wrap changes the tools that work on files in a Place. The parts wrap them in the order in which they stand in
 	// Options.Parts, so that the last one is the first to see a call.
 	Wrap func(tool.Set, Place) tool.Set
@@ -247,12 +250,7 @@ func (c *Conv) CallTyped(ctx context.Context, t tool.Tool, input json.RawMessage
 	if err != nil {
 		return tool.Result{}, err
 	}
-	tools, at := tool.Set{t}, c.session.place.now()
-	for _, p := range c.session.parts {
-		if p.Wrap != nil {
-			tools = p.Wrap(tools, at)
-		}
-	}
+	tools := c.session.parts.wrap(tool.Set{t}, c.session.place.now())
 	return tool.Call(ctx, tools, llm.ToolCall{ID: "typed", Name: t.Name, Input: input}, g, progress), nil
 }
 
@@ -306,6 +304,16 @@ func (c *Conv) Changed() { c.session.changed() }
 
 // Before returns the Value of the part in the session that this one replaces, as after /new; nil: there is none.
 func (c *Conv) Before() any { return c.before }
+
+// CheckSkill returns an error if the files of a skill are not those that the user approved or installed. check does it for
+// the bytes of one of its files; nil: nobody approves them, as they are the user's own.
+func (c *Conv) CheckSkill(k *knack.Skill) (check func(file string, data []byte) error, err error) {
+	p := c.session.engine.Project()
+	if k.Origin.Kind == knack.Project || k.Origin.Kind == knack.Additional {
+		check = trustOf(p, k.Path).CheckIn(k.Dir)
+	}
+	return check, p.verify(k)
+}
 
 // Skill returns the skill of this name; nil: there is none.
 func (c *Conv) Skill(name string) *knack.Skill { return c.session.Catalog().Skill(name) }
@@ -417,6 +425,11 @@ func (all liveParts) placed(in Place, o coding.Options) tool.Set {
 			tools = append(tools, p.Placed(in, o)...)
 		}
 	}
+	return all.wrap(tools, in)
+}
+
+// wrap returns tools as the parts change them in a place.
+func (all liveParts) wrap(tools tool.Set, in Place) tool.Set {
 	for _, p := range all {
 		if p.Wrap != nil {
 			tools = p.Wrap(tools, in)

@@ -12,6 +12,9 @@
 // .knack/commands, with a comment "knack-command: DESCRIPTION". Other files there are plain files. Nothing is run to find
 // out what a file is. What programs get and print is told by [coding.RunProgram] and [reply].
 //
+// A skill has tools in its folder tools, which exist while it is in use: a session that never uses it is told nothing of
+// them. In rules they are Tool(SKILL:NAME), so that a rule for another tool of that name does not cover them.
+//
 // A call of a tool needs a rule Tool(NAME) or the user's answer, whatever effect the definition declares; to type a command
 // is an answer. Both run in the sandbox, as bash does. The bytes of a project's programs, and of all other files in their
 // directory, must be approved, when the session begins and before each call.
@@ -19,6 +22,7 @@ package own
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -62,11 +66,12 @@ type live struct {
 
 	mu     sync.Mutex
 	coding coding.Options // of the session's own tools
+	skills map[*knack.Skill][]*Program
 }
 
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	programs, l := find(c.Project().Brought).tools, &live{conv: c}
-	return &engine.Live{Value: l, Placed: func(in engine.Place, o coding.Options) tool.Set {
+	return &engine.Live{Value: l, SkillTools: l.ofSkill, Placed: func(in engine.Place, o coding.Options) tool.Set {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if in.Worktree == "" {
@@ -99,6 +104,10 @@ type Program struct {
 	check      func(file string, data []byte) error // of folder
 	program    string                               // the file that runs; "": Command names a program of the PATH
 	sum        [sha256.Size]byte                    // of program
+
+	// Of a skill's tool; "" and nil: it belongs to none.
+	skill, dir string       // its name and folder
+	verify     func() error // whether the skill is what was approved or installed
 }
 
 const (
@@ -372,7 +381,10 @@ func (p *Program) tool(in engine.Place, o coding.Options) tool.Tool {
 }
 
 func (p *Program) origin() string {
-	if p.folder == "" {
+	switch {
+	case p.skill != "":
+		return "the tool " + p.Path + " of the skill " + p.skill
+	case p.folder == "":
 		return "your tool " + p.Path
 	}
 	return "the project's tool " + p.Path
@@ -380,7 +392,7 @@ func (p *Program) origin() string {
 
 // subjects returns what is decided about a call. What the definition declares only adds to the question.
 func (p *Program) subjects(ws workspace.Workspace, input json.RawMessage) ([]permission.Subject, error) {
-	all := []permission.Subject{{Kind: permission.KindTool, Text: p.Name, Note: "it runs " + p.line()}}
+	all := []permission.Subject{{Kind: permission.KindTool, Text: p.rule(), Note: "it runs " + p.line()}}
 	for what, path := range p.definition.Subjects {
 		texts, err := textsAt(input, path)
 		if err != nil {
@@ -403,6 +415,14 @@ func (p *Program) subjects(ws workspace.Workspace, input json.RawMessage) ([]per
 	return all, nil
 }
 
+// rule is what a rule for the tool has in its parentheses.
+func (p *Program) rule() string {
+	if p.skill != "" {
+		return p.skill + ":" + p.Name
+	}
+	return p.Name
+}
+
 // line is the command that runs, for people.
 func (p *Program) line() string {
 	if p.definition.Command == nil {
@@ -414,7 +434,7 @@ func (p *Program) line() string {
 // run runs a call.
 func (p *Program) run(ctx context.Context, ws workspace.Workspace, o coding.Options, call tool.Input) (tool.Result,
 	error) {
-	if !call.Allows(permission.KindTool, p.Name) {
+	if !call.Allows(permission.KindTool, p.rule()) {
 		return tool.Result{}, errChanged
 	}
 	c := workspace.Command{Stdin: bytes.NewReader(call.JSON), Env: []string{"KNACK_TOOL_NAME=" + p.Name}}
@@ -438,6 +458,11 @@ var errChanged = errors.New("the call changed after it was allowed: it was not r
 // what it may read.
 func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspace.Command, error) {
 	c.Args = append(slices.Clone(p.definition.Command), c.Args...)
+	if p.verify != nil {
+		if err := p.verify(); err != nil {
+			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
+		}
+	}
 	if p.check != nil {
 		if err := p.approved(); err != nil {
 			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
@@ -460,6 +485,6 @@ func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspac
 		}
 		c.Scripts = []workspace.Script{{Name: p.program, Path: real, Data: data}}
 	}
-	c.Allow.Read = []string{filepath.Dir(p.Path)}
+	c.Allow.Read = []string{cmp.Or(p.dir, filepath.Dir(p.Path))}
 	return ws.Prepare(c)
 }
