@@ -66,6 +66,8 @@ type PartTools struct {
 type Brought struct {
 	Dirs []string // of the project: the working directory and its parents up to the root
 	User string   // the user's configuration directory; "": nothing of the user is read
+	// Plugins are in use. There are none yet while settings are read.
+	Plugins []PluginDir
 	// Check returns nil if the user has approved a project's file with this content. It may be called at any time.
 	Check func(file string, data []byte) error
 	// Names returns the names of the program's tools, which nothing else may have; nil: there are none.
@@ -74,6 +76,13 @@ type Brought struct {
 	CommandNames func() []string
 
 	kept *keptFinds // nil: nothing is kept
+}
+
+// A PluginDir is the directory of a plugin in use.
+type PluginDir struct {
+	Name, Dir string
+	// Check returns nil if the plugin was installed with a file with this content; nil: it was not installed, but named.
+	Check func(file string, data []byte) error
 }
 
 // Keep calls find the first time that the named part asks in this project, and returns the same result from then on: a
@@ -309,8 +318,11 @@ func (c *Conv) Before() any { return c.before }
 // the bytes of one of its files; nil: nobody approves them, as they are the user's own.
 func (c *Conv) CheckSkill(k *knack.Skill) (check func(file string, data []byte) error, err error) {
 	p := c.session.engine.Project()
-	if k.Origin.Kind == knack.Project || k.Origin.Kind == knack.Additional {
+	switch k.Origin.Kind {
+	case knack.Project, knack.Additional:
 		check = trustOf(p, k.Path).CheckIn(k.Dir)
+	case knack.Plugin:
+		check = p.plugins.check(k.Origin.Label, k.Name)
 	}
 	return check, p.verify(k)
 }

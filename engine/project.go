@@ -183,6 +183,10 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	if err := p.plugins.read(); err != nil {
 		return nil, err
 	}
+	if plugins := p.plugins.dirs(); len(plugins) > 0 { // settings were checked without their tools
+		p.Brought.Plugins = plugins
+		p.known = sync.OnceValue(func() known { return knownOf(p.Brought, o.Parts) })
+	}
 	if !o.Bare {
 		if err := p.readHooks(); err != nil {
 			return nil, &Error{Err: err, Hint: "knack help hooks", Exit: ExitUsage}

@@ -55,7 +55,7 @@ func (l *live) programsOf(k *knack.Skill) (programs []*Program) {
 				Hint:    "rename the file"})
 			continue
 		}
-		p.skill, p.dir = k.Name, k.Dir
+		p.owner, p.of, p.dir = k.Name, "skill", k.Dir
 		p.verify = func() error {
 			_, err := l.conv.CheckSkill(k)
 			return err
