@@ -70,6 +70,9 @@ type Brought struct {
 	Plugins []PluginDir
 	// Check returns nil if the user has approved a project's file with this content. It may be called at any time.
 	Check func(file string, data []byte) error
+	// CheckSkill returns an error if the files of a skill are not those that the user approved or installed. check does it
+	// for the bytes of one of its files; nil: nobody approves them, as they are the user's own. It may be called at any time.
+	CheckSkill func(*knack.Skill) (check func(file string, data []byte) error, err error)
 	// Names returns the names of the program's tools, which nothing else may have; nil: there are none.
 	Names func() []string
 	// CommandNames returns the names of the program's commands, also those in other agents; nil: there are none.
@@ -313,19 +316,6 @@ func (c *Conv) Changed() { c.session.changed() }
 
 // Before returns the Value of the part in the session that this one replaces, as after /new; nil: there is none.
 func (c *Conv) Before() any { return c.before }
-
-// CheckSkill returns an error if the files of a skill are not those that the user approved or installed. check does it for
-// the bytes of one of its files; nil: nobody approves them, as they are the user's own.
-func (c *Conv) CheckSkill(k *knack.Skill) (check func(file string, data []byte) error, err error) {
-	p := c.session.engine.Project()
-	switch k.Origin.Kind {
-	case knack.Project, knack.Additional:
-		check = trustOf(p, k.Path).CheckIn(k.Dir)
-	case knack.Plugin:
-		check = p.plugins.check(k.Origin.Label, k.Name)
-	}
-	return check, p.verify(k)
-}
 
 // Skill returns the skill of this name; nil: there is none.
 func (c *Conv) Skill(name string) *knack.Skill { return c.session.Catalog().Skill(name) }

@@ -272,10 +272,10 @@ func (s *Plugins) verify(name, skill string) error {
 	return nil
 }
 
-// check returns what checks the bytes of a file of a plugin, or of a single skill, which has no plugin; nil: there is no
+// checkOf returns what checks the bytes of a file of a plugin, or of a single skill, which has no plugin; nil: there is no
 // such plugin, or it was not installed.
-func (s *Plugins) check(name, skill string) func(file string, data []byte) error {
-	for _, x := range s.used {
+func checkOf(used []usedPlugin, name, skill string) func(file string, data []byte) error {
+	for _, x := range used {
 		if x.Name == name && (name != "" || x.id == skill) && x.files != nil {
 			return func(file string, data []byte) error { return x.Check(file, data, false) }
 		}
@@ -283,11 +283,11 @@ func (s *Plugins) check(name, skill string) func(file string, data []byte) error
 	return nil
 }
 
-// dirs returns the directories of the plugins in use.
-func (s *Plugins) dirs() (all []PluginDir) {
-	for _, x := range s.used {
+// dirsOf returns the directories of plugins.
+func dirsOf(used []usedPlugin) (all []PluginDir) {
+	for _, x := range used {
 		if x.Name != "" && x.Dir != "" {
-			all = append(all, PluginDir{x.Name, x.Dir, s.check(x.Name, "")})
+			all = append(all, PluginDir{x.Name, x.Dir, checkOf(used, x.Name, "")})
 		}
 	}
 	return all

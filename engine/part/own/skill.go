@@ -40,7 +40,7 @@ func (l *live) programsOf(k *knack.Skill) (programs []*Program) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	check, err := l.conv.CheckSkill(k)
+	check, err := l.conv.Project().Brought.CheckSkill(k)
 	if err != nil { // whoever uses the skill is told so
 		return nil
 	}
@@ -57,7 +57,7 @@ func (l *live) programsOf(k *knack.Skill) (programs []*Program) {
 		}
 		p.owner, p.of, p.dir = k.Name, "skill", k.Dir
 		p.verify = func() error {
-			_, err := l.conv.CheckSkill(k)
+			_, err := l.conv.Project().Brought.CheckSkill(k)
 			return err
 		}
 		programs = append(programs, p)
