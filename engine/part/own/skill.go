@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack"
@@ -63,6 +64,19 @@ func (l *live) programsOf(k *knack.Skill) (programs []*Program) {
 		programs = append(programs, p)
 	}
 	return programs
+}
+
+// Check returns what is wrong with the tools in the directory of a skill, for its author. names are those of the program's
+// tools.
+func Check(dir string, names []string) (problems []knack.Problem) {
+	found, problems := findIn(filepath.Join(dir, toolMark.what()+"s"), toolMark, nil)
+	for _, p := range found {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, p.Name) }) {
+			problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: p.Path,
+				Message: "the tool " + p.Name + " is not used: a tool of Knack has that name", Hint: "rename the file"})
+		}
+	}
+	return problems
 }
 
 // taken says who has the name of a tool; "": nobody.
