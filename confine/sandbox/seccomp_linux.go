@@ -52,20 +52,24 @@ const (
 // network, TCP and UDP over IPv4 and IPv6 are allowed too, and netlink, with which programs query
 // their addresses.
 //
-// supervised hands each connect to the parent (see connector) and refuses unix datagram sockets.
-func filter(network, supervised bool) []byte {
+// supervised hands each connect to the parent (see connector) and refuses unix datagram sockets. making hands over the
+// calls that make, remove and rename files (see grants), too.
+func filter(network, supervised, making bool) []byte {
 	switch {
+	case supervised && making:
+		return filterMaking()
 	case supervised:
 		return filterSupervised()
 	case network:
 		return filterWithNetwork()
 	}
-	return makeFilter(false, false)
+	return makeFilter(false, false, false)
 }
 
 var (
-	filterWithNetwork = sync.OnceValue(func() []byte { return makeFilter(true, false) })
-	filterSupervised  = sync.OnceValue(func() []byte { return makeFilter(true, true) })
+	filterWithNetwork = sync.OnceValue(func() []byte { return makeFilter(true, false, false) })
+	filterSupervised  = sync.OnceValue(func() []byte { return makeFilter(true, true, false) })
+	filterMaking      = sync.OnceValue(func() []byte { return makeFilter(true, true, true) })
 )
 
 // A verdict is what the filter does with the calls from a number up to the next verdict: an action,
@@ -78,7 +82,7 @@ type verdict struct {
 // makeFilter makes a filter that finds the verdict of a call by binary search. The kernel runs a
 // new filter once for each existing call, so a chain of comparisons would delay every command by
 // 0.2 ms.
-func makeFilter(network, supervised bool) []byte {
+func makeFilter(network, supervised, making bool) []byte {
 	special := map[uint32]program{
 		// Its flags are in memory, which a filter cannot read. With ENOSYS, callers fall back to
 		// clone.
@@ -98,6 +102,11 @@ func makeFilter(network, supervised bool) []byte {
 		pair.load(offArgs)
 		pair.unless(unix.AF_UNIX, errno(unix.EAFNOSUPPORT))
 		special[unix.SYS_SOCKETPAIR] = append(pair, connected()...)
+	}
+	for n, call := range makingCalls {
+		if making {
+			special[n] = call.filter()
+		}
 	}
 	for _, n := range append(refusedCalls, archCalls...) {
 		special[n] = action(errno(unix.EPERM))
@@ -170,6 +179,19 @@ func refuseBits(arg, mask uint32) program {
 	f.load(offArgs + 8*arg)
 	f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 1, mask)
 	f.ret(errno(unix.EPERM))
+	f.ret(unix.SECCOMP_RET_ALLOW)
+	return f
+}
+
+// filter hands a call to the parent, but not an open call that makes no file.
+func (c makingCall) filter() program {
+	if c.does != makesFile || c.flags < 0 {
+		return action(unix.SECCOMP_RET_USER_NOTIF)
+	}
+	var f program
+	f.load(offArgs + 8*uint32(c.flags))
+	f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 1, unix.O_CREAT)
+	f.ret(unix.SECCOMP_RET_USER_NOTIF)
 	f.ret(unix.SECCOMP_RET_ALLOW)
 	return f
 }
