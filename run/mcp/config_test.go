@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 )
 
@@ -24,7 +27,7 @@ func TestParse(t *testing.T) {
 		{`{"a":{"type":"sse","url":"https://x"}}`, "a http https://x"},
 		{`{"a":{}}`, "! neither a command nor a url"},
 		{`{"a":{"command":"c","url":"https://x"}}`, "! both a command and a url"},
-		{`{"a":{"command":"c","disabled":true}}`, ""},
+		{`{"a":{"command":"c","disabled":true},"b":{"command":"d"}}`, "b stdio d ! MCP server a is off, by its key disabled"},
 		{`{"a":{"command":1}}`, "! cannot unmarshal"},
 		{`{"…":{"command":"c"}}`, "! letters"},
 		{`[]`, "! not a JSON object"},
@@ -37,7 +40,7 @@ func TestParse(t *testing.T) {
 		}
 		got := strings.Join(all, ", ")
 		for _, p := range problems {
-			got += "! " + p.Message
+			got += " ! " + p.Message
 		}
 		if want, ok := strings.CutPrefix(x.want, "! "); ok && !strings.Contains(got, want) || !ok && got != x.want {
 			t.Errorf("%s: %q, want %q", x.text, got, x.want)
@@ -175,4 +178,46 @@ func FuzzFrontmatter(f *testing.F) {
 		}
 		sameFrontmatter(data, head)
 	})
+}
+
+// TestToolsOfDefinitions: a definition says which tools of a server may be used, in the words of any program; what it
+// says is kept when it is written, and a stored list of tools of one without limits is not that of one with them.
+func TestToolsOfDefinitions(t *testing.T) {
+	t.Parallel()
+	listed := []*sdk.Tool{{Name: "get", InputSchema: map[string]any{"type": "object"}},
+		{Name: "put", InputSchema: map[string]any{"type": "object"}}}
+	free, _ := Parse([]byte(`{"a": {"command": "c"}}`), permission.User, "f")
+	for keys, want := range map[string]string{
+		`"description": "x"`: "get put", `"tools": ["*"]`: "get put", `"tools": null`: "get put",
+		`"enabledTools": ["get"]`: "get", `"enabled_tools": ["get"]`: "get", `"includeTools": ["get"]`: "get",
+		`"tools": ["get"]`: "get", `"enabledTools": []`: "", `"disabledTools": ["put"]`: "get",
+		`"disabled_tools": ["put"]`: "get", `"excludeTools": ["put"]`: "get",
+		`"tools": ["get", "put"], "excludeTools": ["put"]`: "get", `"tools": [{"name": "get"}]`: "!", `"tools": "get"`: "!",
+		`"toolPermissions": {"get": "blocked"}`: "!",
+	} {
+		servers, problems := Parse([]byte(`{"a": {"command": "c", `+keys+`}}`), permission.User, "f")
+		if want == "!" {
+			if len(servers) != 0 || len(problems) == 0 || problems[0].Severity != knack.Error {
+				t.Errorf("%s: %v %v, want an error", keys, servers, problems)
+			}
+			continue
+		}
+		if len(servers) != 1 {
+			t.Fatalf("%s: %v", keys, problems)
+		}
+		again, _ := Parse([]byte(`{"a": `+string(servers[0].JSON())+`}`), permission.User, "f")
+		for _, s := range append(servers, again...) {
+			p := &peer{safe: "a", server: s}
+			var got []string
+			for _, d := range p.define(listed, &p.problems) {
+				got = append(got, d.Own)
+			}
+			if text := strings.Join(got, " "); text != want {
+				t.Errorf("%s: %q, want %q", keys, text, want)
+			}
+		}
+		if (want == "get put") != (servers[0].identity() == free[0].identity()) {
+			t.Errorf("%s: the stored list of tools is that of the server without limits", keys)
+		}
+	}
 }
