@@ -4,7 +4,7 @@ package sandbox
 
 import (
 	"bytes"
-	"errors"
+
 	"fmt"
 	"net"
 	"os"
@@ -44,8 +44,10 @@ type grants struct {
 }
 
 func newGrants(v *view) *grants {
-	g := &grants{paths: v.granted, guarded: slices.Concat(v.protected, v.pinned), reserved: v.reserved,
-		names: map[string]bool{}, made: map[string]bool{}}
+	g := &grants{paths: v.granted, reserved: v.reserved, names: map[string]bool{}, made: map[string]bool{}}
+	if len(v.denied.Rules) == 0 { // what a rule denies is denied under its name
+		g.guarded = slices.Concat(v.protected, v.pinned)
+	}
 	for _, path := range g.paths {
 		g.names[filepath.Base(path)] = true
 		for dir := filepath.Dir(path); identity(dir) == (inode{}); dir = filepath.Dir(dir) {
@@ -58,10 +60,7 @@ func newGrants(v *view) *grants {
 // concern reports whether a call may be about what an allowance opens. A command may make thousands of files, and for
 // almost all of them their names say that it is not.
 func (g *grants) concern(n *notification) bool {
-	call, known := makingCalls[n.nr]
-	if !known {
-		return false
-	}
+	call := makingCallOf(n.nr)
 	c := caller{process: int(n.pid), args: n.args}
 	named := func(arg int) bool {
 		name := filepath.Base(c.text(arg))
@@ -73,16 +72,23 @@ func (g *grants) concern(n *notification) bool {
 // A makingCall says where the arguments of a system call are that makes or removes a file. An index below 0 means that
 // there is none; a directory then is the working directory.
 type makingCall struct {
-	does                          making
+	nr                            uint32
+	does                          makingKind
 	dir, path, mode, flags, toDir int
 	toPath                        int
 	always                        uint64 // flags that the call implies
 }
 
-type making byte
+// makingCallOf returns the call with a number, which the filter has handed over.
+func makingCallOf(nr uint32) makingCall {
+	i := slices.IndexFunc(makingCalls[:], func(c makingCall) bool { return c.nr == nr })
+	return makingCalls[max(i, 0)]
+}
+
+type makingKind byte
 
 const (
-	makesDir making = iota
+	makesDir makingKind = iota
 	makesFile
 	makesLink // path is the new link, toPath what it says
 	removes
@@ -91,7 +97,7 @@ const (
 
 // handle answers a notification. ok is false if the call is to continue.
 func (g *grants) handle(listener int, n *notification) (answer response, ok bool) {
-	call := makingCalls[n.nr]
+	call := makingCallOf(n.nr)
 	c := caller{process: threadGroup(n.pid), args: n.args}
 	at, to, text := c.name(call.dir, call.path), fileName{}, ""
 	switch call.does {
@@ -108,7 +114,7 @@ func (g *grants) handle(listener int, n *notification) (answer response, ok bool
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	answer.id = n.id
-	err := errContinue
+	var err error = errContinue
 	switch path := g.missing(at); {
 	case call.does == renames:
 		err = g.rename(&c, at, to, flags)
@@ -141,7 +147,7 @@ func (g *grants) handle(listener int, n *notification) (answer response, ok bool
 }
 
 // errContinue means that the kernel decides about the call.
-var errContinue = errors.New("the call continues")
+const errContinue = unix.Errno(0xfff)
 
 // remove removes what an allowance opens: the command sees a mount there.
 func (g *grants) remove(at fileName, flags int) error {
@@ -483,13 +489,16 @@ func (c *caller) umask() (mask uint64) {
 	return mask
 }
 
-// lazily returns the grants of an allowance: what it opens outside the workspace in directories that the command sees.
+// lazily returns the grants of an allowance: what it opens outside the workspace in directories that the command sees as
+// they are. Those of secrets it does not.
 // dirs are the directories of the workspace, temp what is replaced by empty directories.
 func (p *Policy) lazily(links *resolver, allowed, dirs, temp []string) (paths []string) {
+	secrets := links.real(p.Secrets)
 	seen := append(slices.Clone(dirs), links.real([]string{p.Home})...)
 	for _, path := range allowed {
 		to, ok := links.placeOf(path)
 		if !ok || p.elsewhere(path, to, allowed) || withinAny(dirs, to) || withinAny(p.Own, to) ||
+			withinAny(secrets, to) ||
 			withinAny(temp, to) && !withinAny(seen, to) || withinAny([]string{"/proc", "/sys", "/dev"}, to) {
 			continue
 		}

@@ -105,6 +105,37 @@ func TestGrantsOpenNothingElse(t *testing.T) {
 	}
 }
 
+// TestGrantsAmongSecrets: a new file in a directory of secrets can be made if it is open.
+func TestGrantsAmongSecrets(t *testing.T) {
+	b := newFixture(t).complete()
+	out, exit := b.allowed("echo new > ~/.ssh/new && cat ~/.ssh/new; cat ~/.ssh/id_ed25519",
+		workspace.Allowance{Write: []string{b.at(".ssh/new")}})
+	if !strings.HasPrefix(out, "new\n") || strings.Contains(out, "SECRET") || b.read(".ssh/new") != "new\n" {
+		t.Errorf("%q %q", out, exit.Refused)
+	}
+}
+
+// TestGrantsDenied: what a rule denies is not moved to where it does not deny it.
+func TestGrantsDenied(t *testing.T) {
+	b := newFixture(t).complete()
+	b.write("project/fixed/a", "kept")
+	allow := b.denied("Edit(fixed/a)")
+	allow.Write = []string{b.at("a")}
+	b.allowed("mv fixed ~/a; echo changed > ~/a/a", allow)
+	if b.read("project/fixed/a") != "kept" {
+		t.Errorf("%q, %q", b.read("project/fixed/a"), b.read("a/a"))
+	}
+}
+
+// TestRefusedAbove: a message about a file in a directory that is missing leads to the rule for the directory.
+func TestRefusedAbove(t *testing.T) {
+	b := newFixture(t).complete()
+	_, exit := b.run("echo \"fatal: could not create leading directories of '../wt/sub/.git': Read-only file system\"; false")
+	if want := "Edit(/" + b.at("wt") + ")"; len(exit.Refused) != 1 || !strings.HasSuffix(exit.Refused[0], want) {
+		t.Errorf("%q, want %s", exit.Refused, want)
+	}
+}
+
 // TestGrantsRace: a command that puts what is hidden into a directory while that is moved out does not read it.
 func TestGrantsRace(t *testing.T) {
 	b := newFixture(t).complete()

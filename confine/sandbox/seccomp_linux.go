@@ -52,12 +52,13 @@ const (
 // network, TCP and UDP over IPv4 and IPv6 are allowed too, and netlink, with which programs query
 // their addresses.
 //
-// supervised hands each connect to the parent (see connector) and refuses unix datagram sockets. making hands over the
+// supervised hands each connect to the parent (see connector) and refuses unix datagram sockets. makes hands over the
 // calls that make, remove and rename files (see grants), too.
-func filter(network, supervised, making bool) []byte {
+func filter(network, supervised, makes bool) []byte {
 	switch {
-	case supervised && making:
-		return filterMaking()
+	case supervised && makes:
+		making.once.Do(func() { making.filter = makeFilter(true, true, true) })
+		return making.filter
 	case supervised:
 		return filterSupervised()
 	case network:
@@ -69,8 +70,13 @@ func filter(network, supervised, making bool) []byte {
 var (
 	filterWithNetwork = sync.OnceValue(func() []byte { return makeFilter(true, false, false) })
 	filterSupervised  = sync.OnceValue(func() []byte { return makeFilter(true, true, false) })
-	filterMaking      = sync.OnceValue(func() []byte { return makeFilter(true, true, true) })
 )
+
+// making is the filter for commands with grants. It is no OnceValue because that is made before main.
+var making struct {
+	once   sync.Once
+	filter []byte
+}
 
 // A verdict is what the filter does with the calls from a number up to the next verdict: an action,
 // or code that checks the arguments and ends in an action.
@@ -82,7 +88,7 @@ type verdict struct {
 // makeFilter makes a filter that finds the verdict of a call by binary search. The kernel runs a
 // new filter once for each existing call, so a chain of comparisons would delay every command by
 // 0.2 ms.
-func makeFilter(network, supervised, making bool) []byte {
+func makeFilter(network, supervised, makes bool) []byte {
 	special := map[uint32]program{
 		// Its flags are in memory, which a filter cannot read. With ENOSYS, callers fall back to
 		// clone.
@@ -103,9 +109,9 @@ func makeFilter(network, supervised, making bool) []byte {
 		pair.unless(unix.AF_UNIX, errno(unix.EAFNOSUPPORT))
 		special[unix.SYS_SOCKETPAIR] = append(pair, connected()...)
 	}
-	for n, call := range makingCalls {
-		if making {
-			special[n] = call.filter()
+	for _, call := range makingCalls {
+		if makes {
+			special[call.nr] = call.filter()
 		}
 	}
 	for _, n := range append(refusedCalls, archCalls...) {
