@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -49,6 +48,8 @@ type Server struct {
 	// HeadersHelper is a shell command that prints more headers, as a JSON object of strings.
 	HeadersHelper string
 	OAuth         OAuth
+
+	Policy ToolPolicy // see [Server.Restrict] for a server of the host
 
 	// Open connects to a server of the host. It is called again after each connection that ended.
 	Open func(ctx context.Context) (Conn, error)
@@ -137,7 +138,12 @@ type definitionJSON struct {
 	Network       networkJSON       `json:"network,omitempty"`
 	Write         []string          `json:"write,omitempty"`
 	Disabled      bool              `json:"disabled,omitempty"`
+	Enabled       *bool             `json:"enabled,omitempty"` // of OpenCode and Codex
+	policyJSON
 }
+
+// guards returns the keys of a definition that make it do less.
+func guards() []string { return append(keysOf(policyJSON{}), "disabled", "enabled", "network") }
 
 // A networkJSON is none, all, or hosts. Files may also say true for all and false for none.
 type networkJSON string
@@ -214,7 +220,7 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 	if err := json.Unmarshal(data, &d); err != nil {
 		return s, false, err
 	}
-	if err := exactKeys(data); err != nil {
+	if err := checkKeys(data, d, guards()); err != nil {
 		return s, false, err
 	}
 	if err := CheckName(name); err != nil {
@@ -227,6 +233,9 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 	}
 	if d.OAuth != nil {
 		s.OAuth = *d.OAuth
+	}
+	if s.Policy, err = d.policy(); err != nil {
+		return s, false, err
 	}
 	switch strings.ToLower(d.Type) {
 	case "sse":
@@ -267,26 +276,7 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 			return s, false, fmt.Errorf("write: %w", err)
 		}
 	}
-	return s, !d.Disabled, nil
-}
-
-// exactKeys returns an error for keys such as "COMMAND", which encoding/json would accept for command:
-// a person who approves the file looks at the correctly spelled key.
-func exactKeys(data []byte) error {
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(data, &keys); err != nil {
-		return err
-	}
-	known := reflect.TypeFor[definitionJSON]()
-	for key := range keys {
-		for i := range known.NumField() {
-			name, _, _ := strings.Cut(known.Field(i).Tag.Get("json"), ",")
-			if key != name && strings.EqualFold(key, name) {
-				return fmt.Errorf("the key %q must be written %q", key, name)
-			}
-		}
-	}
-	return nil
+	return s, !d.Disabled && (d.Enabled == nil || *d.Enabled), nil
 }
 
 // JSON returns the server as it is written in files.
@@ -294,7 +284,7 @@ func (s *Server) JSON() json.RawMessage {
 	d := definitionJSON{
 		Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, HeadersHelper: s.HeadersHelper,
 		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond),
-		Network: networkJSON(s.Network), Write: s.Write,
+		Network: networkJSON(s.Network), Write: s.Write, policyJSON: s.Policy.json(),
 	}
 	if s.Remote() {
 		d.Type = string(HTTP)

@@ -25,6 +25,15 @@ func TestParse(t *testing.T) {
 		{`{"a":{}}`, "! neither a command nor a url"},
 		{`{"a":{"command":"c","url":"https://x"}}`, "! both a command and a url"},
 		{`{"a":{"command":"c","disabled":true}}`, ""},
+		{`{"a":{"command":"c","enabled":false}}`, ""},
+		{`{"a":{"command":"c","disabld":true}}`, `! did you mean "disabled"`},
+		{`{"a":{"command":"c","tool":[{"name":"t","permission_policy":"always_deny"}]}}`, `! did you mean "tools"`},
+		{`{"a":{"command":"c","tools":[{"name":"t","permision_policy":"always_deny"}]}}`, `! did you mean "permission_policy"`},
+		{`{"a":{"command":"c","tools":[{"permission_policy":"always_deny"}]}}`, "! has no name"},
+		{`{"a":{"command":"c","tools":{"t":"always_deny"}}}`, "! not a list"},
+		{`{"a":{"command":"c","excludeTools":"t"}}`, "! cannot unmarshal"},
+		{`{"a":{"command":"c","sandboxEnabled":true}}`, "! restricted something"},
+		{`{"a":{"command":"c","autoApprove":["t"],"cwd":"x","alwaysAllow":["t"],"auth":{}}}`, "a stdio c"},
 		{`{"a":{"command":1}}`, "! cannot unmarshal"},
 		{`{"…":{"command":"c"}}`, "! letters"},
 		{`[]`, "! not a JSON object"},
@@ -175,4 +184,42 @@ func FuzzFrontmatter(f *testing.F) {
 		}
 		sameFrontmatter(data, head)
 	})
+}
+
+// TestToolPolicy: what a definition says about tools, in the words of several programs, and as it is written back.
+func TestToolPolicy(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ keys, deny, ask, none string }{
+		{`"tools":[{"name":"a","permission_policy":"always_deny"},{"name":"b","permission_policy":"always_ask"},` +
+			`{"name":"c","permission_policy":"always_allow"}]`, "a", "b", "c d"},
+		{`"tools":[{"name":"a","permission_policy":"always_allow","org_max_permission":"blocked"},` +
+			`{"name":"b","org_max_permission":"ask"},{"name":"c","org_max_permission":"allow"}]`, "a", "b", "c d"},
+		{`"tools":[{"name":"a","permission_policy":"ask_twice"}]`, "", "a", "b"}, // a later version's
+		{`"tools":["*"]`, "", "", "a b"},
+		{`"tools":["a","b"]`, "c *", "", "a b"},
+		{`"tools":[]`, "", "", "a"},
+		{`"disabledTools":["a"],"excludeTools":["b"]`, "a b", "", "c"},
+		{`"disabled_tools":["a"],"enabled_tools":["a","b"]`, "a c", "", "b"},
+		{`"includeTools":["a","b"],"enabledTools":["b","c"]`, "a c", "", "b"},
+		{`"enabledTools":[]`, "a", "", ""},
+	} {
+		servers, problems := Parse([]byte(`{"s":{"command":"x",`+x.keys+`}}`), permission.User, "f")
+		if len(servers) != 1 || len(problems) > 0 {
+			t.Fatal(x.keys, problems)
+		}
+		again, problems := Parse([]byte(`{"s":`+string(servers[0].JSON())+`}`), permission.User, "f")
+		if len(again) != 1 || len(problems) > 0 {
+			t.Fatalf("%s: written as %s: %v", x.keys, servers[0].JSON(), problems)
+		}
+		for _, s := range []Server{servers[0], again[0]} {
+			for policy, names := range map[permission.Policy]string{permission.PolicyDeny: x.deny, permission.PolicyAsk: x.ask,
+				"": x.none} {
+				for _, name := range strings.Fields(names) {
+					if got := s.Policy.of(name); got != policy {
+						t.Errorf("%s: %s is %q, want %q", x.keys, name, got, policy)
+					}
+				}
+			}
+		}
+	}
 }

@@ -1,0 +1,218 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/similar"
+)
+
+// A ToolPolicy says which tools of a server may be called, whatever rules and modes say. Names are the server's own.
+type ToolPolicy struct {
+	Deny []string `json:"deny,omitempty"`
+	Ask  []string `json:"ask,omitempty"`  // each call asks
+	Only []string `json:"only,omitempty"` // all other tools are denied; nil: none are
+}
+
+// of returns what the policy says about a tool; "": nothing.
+func (p *ToolPolicy) of(name string) permission.Policy {
+	has := func(names []string) bool { return slices.Contains(names, name) }
+	switch {
+	case has(p.Deny), p.Only != nil && !has(p.Only):
+		return permission.PolicyDeny
+	case has(p.Ask):
+		return permission.PolicyAsk
+	}
+	return ""
+}
+
+// SetPolicy replaces the policy of a server, from the next call on. It stays connected.
+func (c *Client) SetPolicy(server string, policy ToolPolicy) {
+	for _, p := range c.peers {
+		if p.server.Name == server {
+			p.mu.Lock()
+			p.policy = policy
+			p.mu.Unlock()
+		}
+	}
+}
+
+// policyOf returns what the server's policy says now about a tool.
+func (p *peer) policyOf(tool string) permission.Policy {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.policy.of(tool)
+}
+
+// policyJSON are the keys with which programs restrict a server's tools: "tools" of Claude Code and of the Copilot
+// command line, and the lists of names of Codex, Gemini, Cline and others.
+type policyJSON struct {
+	Tools          json.RawMessage `json:"tools,omitempty"`
+	DisabledTools  []string        `json:"disabledTools,omitempty"`
+	DisabledTools2 []string        `json:"disabled_tools,omitempty"`
+	ExcludeTools   []string        `json:"excludeTools,omitempty"`
+	EnabledTools   *[]string       `json:"enabledTools,omitempty"`
+	EnabledTools2  *[]string       `json:"enabled_tools,omitempty"`
+	IncludeTools   *[]string       `json:"includeTools,omitempty"`
+}
+
+// policy joins what the keys say. More than one list of tools that may be called means those in all of them.
+func (d *policyJSON) policy() (p ToolPolicy, err error) {
+	if p, err = ParseTools(d.Tools); err != nil {
+		return p, err
+	}
+	p.Deny = slices.Concat(p.Deny, d.DisabledTools, d.DisabledTools2, d.ExcludeTools)
+	for _, only := range []*[]string{d.EnabledTools, d.EnabledTools2, d.IncludeTools} {
+		if only != nil {
+			p = p.Join(ToolPolicy{Only: append([]string{}, *only...)})
+		}
+	}
+	return p, nil
+}
+
+// ParseTools reads the value of "tools" in the definition of a server: a list of {name, permission_policy}, as in
+// Claude Code, or of names, of which "*" means all. What it allows is left to rules. A policy that is not known asks.
+func ParseTools(data json.RawMessage) (p ToolPolicy, err error) {
+	if len(data) == 0 || string(data) == "null" {
+		return p, nil
+	}
+	var all []json.RawMessage
+	if json.Unmarshal(data, &all) != nil {
+		return p, fmt.Errorf("tools: not a list of {name, permission_policy}")
+	}
+	for _, one := range all {
+		var name string
+		if json.Unmarshal(one, &name) == nil {
+			p.Only = append(p.Only, name)
+			continue
+		}
+		var t struct {
+			Name   string `json:"name"`
+			Policy string `json:"permission_policy"`
+			Most   string `json:"org_max_permission"`
+		}
+		if err := json.Unmarshal(one, &t); err != nil || t.Name == "" {
+			return p, fmt.Errorf("tools: %.200s has no name", one)
+		}
+		if err := checkKeys(one, t, keysOf(t)); err != nil {
+			return p, fmt.Errorf("tools: %s: %w", t.Name, err)
+		}
+		switch {
+		case t.Policy == "always_deny", t.Most == "blocked":
+			p.Deny = append(p.Deny, t.Name)
+		case t.Policy != "" && t.Policy != "always_allow", t.Most != "" && t.Most != "allow":
+			p.Ask = append(p.Ask, t.Name)
+		}
+	}
+	if slices.Contains(p.Only, "*") {
+		p.Only = nil
+	}
+	return p, nil
+}
+
+// Restrict reads what a host says about a server that runs in it: "tools", as in a definition, and "timeout", the
+// milliseconds of one call. Other keys have no effect, but one that looks as if it restricted something is an error.
+func (s *Server) Restrict(data json.RawMessage) (err error) {
+	var d struct {
+		Type    string          `json:"type"`
+		Name    string          `json:"name"`
+		Timeout float64         `json:"timeout"`
+		Tools   json.RawMessage `json:"tools"`
+	}
+	if err := json.Unmarshal(data, &d); err != nil {
+		return err
+	}
+	if err := checkKeys(data, d, []string{"tools"}); err != nil {
+		return err
+	}
+	if d.Timeout >= 1000 { // smaller ones have no effect, as in the SDK
+		s.CallTimeout = time.Duration(min(d.Timeout, 1e9)) * time.Millisecond
+	}
+	s.Policy, err = ParseTools(d.Tools)
+	return err
+}
+
+// Join returns what both policies allow.
+func (p ToolPolicy) Join(q ToolPolicy) ToolPolicy {
+	p.Deny, p.Ask = slices.Concat(p.Deny, q.Deny), slices.Concat(p.Ask, q.Ask)
+	switch {
+	case p.Only == nil:
+		p.Only = q.Only
+	case q.Only != nil:
+		p.Only = slices.DeleteFunc(slices.Clone(p.Only), func(name string) bool { return !slices.Contains(q.Only, name) })
+	}
+	return p
+}
+
+// json returns the policy as it is written in files.
+func (p *ToolPolicy) json() (d policyJSON) {
+	type entry struct {
+		Name   string `json:"name"`
+		Policy string `json:"permission_policy"`
+	}
+	var all []entry
+	for _, name := range p.Deny {
+		all = append(all, entry{name, "always_deny"})
+	}
+	for _, name := range p.Ask {
+		all = append(all, entry{name, "always_ask"})
+	}
+	if all != nil {
+		d.Tools, _ = json.Marshal(all) // cannot fail: only strings
+	}
+	if p.Only != nil {
+		d.EnabledTools = &p.Only
+	}
+	return d
+}
+
+// restricting are beginnings of keys that restrict something in whatever program.
+var restricting = []string{"allow", "block", "den", "disable", "exclude", "forbid", "include", "only", "permission",
+	"read_only", "readonly", "require", "restrict", "sandbox", "strict"}
+
+// checkKeys returns an error for keys that encoding/json would take for others ("COMMAND"), because a person who
+// approves a file looks at the correctly spelled key, and for keys that were to restrict something and do nothing: those
+// that are nearly the name of a guard, and those that look like one.
+func checkKeys(data []byte, known any, guards []string) error {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return err
+	}
+	names := keysOf(known)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		lower := strings.ToLower(key)
+		if slices.Contains(names, key) {
+			continue
+		}
+		for _, name := range names {
+			if strings.EqualFold(key, name) {
+				return fmt.Errorf("the key %q must be written %q", key, name)
+			}
+		}
+		for _, name := range guards {
+			if similar.Distance(lower, strings.ToLower(name), 2) <= 2 {
+				return fmt.Errorf("%.100q is not a key; did you mean %q", key, name)
+			}
+		}
+		if slices.ContainsFunc(restricting, func(start string) bool { return strings.HasPrefix(lower, start) }) {
+			return fmt.Errorf("%.100q is not a key, and looks as if it restricted something", key)
+		}
+	}
+	return nil
+}
+
+// keysOf returns the keys of a struct.
+func keysOf(v any) (names []string) {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
