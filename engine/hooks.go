@@ -84,6 +84,7 @@ func positionIn(part config.Section, at int) (line, column int) {
 // skillHooks returns the hooks of a skill.
 func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []hook.Problem) {
 	found, bad := hook.Parse(text, checkRule)
+	found = append(found, hook.Meant(bad)...)
 	for i := range found {
 		found[i].Origin, found[i].DefinedIn, found[i].Dir = "skill:"+name, "the skill "+name, dir
 	}
@@ -91,13 +92,17 @@ func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []h
 }
 
 // agentHooks returns the hooks of an agent's definition, in which "session" means the agent's work.
-// Hooks with a path are dropped, because there is no folder to find it in.
+// Hooks with a path do not run, because there is no folder to find it in.
 func agentHooks(name string, text json.RawMessage) []hook.Hook {
-	found, _ := hook.Parse(text, checkRule)
-	found = slices.DeleteFunc(found, func(h hook.Hook) bool { return h.Path != "" })
+	found, bad := hook.Parse(text, checkRule)
+	found = append(found, hook.Meant(bad)...)
+	found = slices.DeleteFunc(found, func(h hook.Hook) bool { return h.Path != "" && !h.Event.Guards() })
 	for i := range found {
 		h := &found[i]
 		h.Origin, h.DefinedIn = "agent:"+name, "the agent "+name
+		if h.Path != "" {
+			h.Refuse("an agent has no folder for a relative path")
+		}
 		switch h.Event {
 		case hook.SessionStart:
 			h.Event = hook.SubagentStart

@@ -460,22 +460,15 @@ func (m *Servers) find(name string) (mcp.Status, *mcp.Client, error) {
 	return mcp.Status{}, nil, fmt.Errorf("there is no MCP server %q", name)
 }
 
-// setHost replaces the host's servers. If they are the same as before, they stay connected, with the new policies.
+// setHost replaces the host's servers. If they are the same as before, they stay connected.
 func (m *Servers) setHost(servers []mcp.Server) {
 	m.mu.Lock()
 	same := slices.EqualFunc(m.defined, servers, func(a, b mcp.Server) bool {
 		return a.Name == b.Name && reflect.ValueOf(a.Open).Pointer() == reflect.ValueOf(b.Open).Pointer() &&
 			a.Target() == b.Target()
 	})
-	if same {
-		m.defined = servers
-	}
-	own := m.host
 	m.mu.Unlock()
 	if same {
-		for _, x := range servers {
-			own.SetPolicy(x.Name, x.Policy)
-		}
 		return
 	}
 	var client *mcp.Client

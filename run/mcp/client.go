@@ -130,7 +130,7 @@ func New(o Options, servers ...Server) *Client {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	taken := map[string]string{}
 	for _, s := range servers {
-		p := &peer{client: c, server: s, safe: Safe(s.Name), policy: s.Policy, state: Waiting, tried: make(chan struct{}),
+		p := &peer{client: c, server: s, safe: Safe(s.Name), state: Waiting, tried: make(chan struct{}),
 			again: make(chan struct{}, 1)}
 		if by, ok := taken[p.safe]; ok {
 			p.duplicate = true
@@ -286,7 +286,6 @@ type peer struct {
 	known     bool          // an earlier connection's list of tools was stored
 
 	mu       sync.Mutex
-	policy   ToolPolicy // at first that of server
 	state    ServerState
 	reason   string
 	disabled bool

@@ -49,7 +49,7 @@ type Server struct {
 	HeadersHelper string
 	OAuth         OAuth
 
-	Policy ToolPolicy // see [Server.Restrict] for a server of the host
+	Policy *Policy // which tools may be called; nil: rules decide. See [Server.Restrict] for a server of the host
 
 	// Open connects to a server of the host. It is called again after each connection that ended.
 	Open func(ctx context.Context) (Conn, error)
@@ -284,7 +284,7 @@ func (s *Server) JSON() json.RawMessage {
 	d := definitionJSON{
 		Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, HeadersHelper: s.HeadersHelper,
 		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond),
-		Network: networkJSON(s.Network), Write: s.Write, policyJSON: s.Policy.json(),
+		Network: networkJSON(s.Network), Write: s.Write, policyJSON: s.Policy.Now().json(),
 	}
 	if s.Remote() {
 		d.Type = string(HTTP)

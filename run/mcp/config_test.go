@@ -215,7 +215,7 @@ func TestToolPolicy(t *testing.T) {
 			for policy, names := range map[permission.Policy]string{permission.PolicyDeny: x.deny, permission.PolicyAsk: x.ask,
 				"": x.none} {
 				for _, name := range strings.Fields(names) {
-					if got := s.Policy.of(name); got != policy {
+					if got := s.Policy.Now().of(name); got != policy {
 						t.Errorf("%s: %s is %q, want %q", x.keys, name, got, policy)
 					}
 				}

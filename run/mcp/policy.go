@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/knack-agent/knack/confine/permission"
@@ -21,7 +22,7 @@ type ToolPolicy struct {
 }
 
 // of returns what the policy says about a tool; "": nothing.
-func (p *ToolPolicy) of(name string) permission.Policy {
+func (p ToolPolicy) of(name string) permission.Policy {
 	has := func(names []string) bool { return slices.Contains(names, name) }
 	switch {
 	case has(p.Deny), p.Only != nil && !has(p.Only):
@@ -32,22 +33,27 @@ func (p *ToolPolicy) of(name string) permission.Policy {
 	return ""
 }
 
-// SetPolicy replaces the policy of a server, from the next call on. It stays connected.
-func (c *Client) SetPolicy(server string, policy ToolPolicy) {
-	for _, p := range c.peers {
-		if p.server.Name == server {
-			p.mu.Lock()
-			p.policy = policy
-			p.mu.Unlock()
-		}
-	}
+// A Policy is a ToolPolicy that a host may replace while the server runs. A nil one says nothing.
+type Policy struct {
+	mu  sync.Mutex
+	now ToolPolicy
 }
 
-// policyOf returns what the server's policy says now about a tool.
-func (p *peer) policyOf(tool string) permission.Policy {
+// Set replaces the policy, from the next call on.
+func (p *Policy) Set(now ToolPolicy) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.policy.of(tool)
+	p.now = now
+}
+
+// Now returns the policy.
+func (p *Policy) Now() ToolPolicy {
+	if p == nil {
+		return ToolPolicy{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
 }
 
 // policyJSON are the keys with which programs restrict a server's tools: "tools" of Claude Code and of the Copilot
@@ -63,9 +69,10 @@ type policyJSON struct {
 }
 
 // policy joins what the keys say. More than one list of tools that may be called means those in all of them.
-func (d *policyJSON) policy() (p ToolPolicy, err error) {
-	if p, err = ParseTools(d.Tools); err != nil {
-		return p, err
+func (d *policyJSON) policy() (*Policy, error) {
+	p, err := ParseTools(d.Tools)
+	if err != nil {
+		return nil, err
 	}
 	p.Deny = slices.Concat(p.Deny, d.DisabledTools, d.DisabledTools2, d.ExcludeTools)
 	for _, only := range []*[]string{d.EnabledTools, d.EnabledTools2, d.IncludeTools} {
@@ -73,7 +80,7 @@ func (d *policyJSON) policy() (p ToolPolicy, err error) {
 			p = p.Join(ToolPolicy{Only: append([]string{}, *only...)})
 		}
 	}
-	return p, nil
+	return &Policy{now: p}, nil
 }
 
 // ParseTools reads the value of "tools" in the definition of a server: a list of {name, permission_policy}, as in
@@ -134,7 +141,8 @@ func (s *Server) Restrict(data json.RawMessage) (err error) {
 	if d.Timeout >= 1000 { // smaller ones have no effect, as in the SDK
 		s.CallTimeout = time.Duration(min(d.Timeout, 1e9)) * time.Millisecond
 	}
-	s.Policy, err = ParseTools(d.Tools)
+	p, err := ParseTools(d.Tools)
+	s.Policy = &Policy{now: p}
 	return err
 }
 
@@ -151,7 +159,7 @@ func (p ToolPolicy) Join(q ToolPolicy) ToolPolicy {
 }
 
 // json returns the policy as it is written in files.
-func (p *ToolPolicy) json() (d policyJSON) {
+func (p ToolPolicy) json() (d policyJSON) {
 	type entry struct {
 		Name   string `json:"name"`
 		Policy string `json:"permission_policy"`

@@ -225,6 +225,11 @@ func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) 
 			return nil, engine.Usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`,
 				"--agents: %w", err)
 		}
+		for _, d := range o.Agents {
+			if d.Unclear != "" {
+				return nil, engine.Usagef("knack help agents", "--agents: %s: %s", d.Name, d.Unclear)
+			}
+		}
 	}
 	o.Problems = append(o.Problems, f.problems...)
 	return engine.Open(ctx, o)

@@ -260,8 +260,8 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any
 	if len(u.servers) > 0 {
 		for _, was := range session.Host().Servers { // an initialize never removes what an earlier one restricted
 			for i := range u.servers {
-				if x := &u.servers[i]; x.Name == was.Name {
-					x.Policy = x.Policy.Join(was.Policy)
+				if x := &u.servers[i]; x.Name == was.Name && x.Open != nil {
+					x.Policy.Set(x.Policy.Now().Join(was.Policy.Now()))
 				}
 			}
 		}
@@ -355,6 +355,9 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 			u.problem("agents: %s", p.Message)
 		}
 		for i := range defs {
+			if defs[i].Unclear != "" {
+				return u, fmt.Errorf("agents: %s: %s", defs[i].Name, defs[i].Unclear)
+			}
 			if defs[i].Mode == permission.Bypass { // only the command line can allow that
 				defs[i].Mode = ""
 				u.problem("agents: %s: bypassPermissions can only be chosen when the program starts", defs[i].Name)

@@ -24,7 +24,7 @@ type mcpMessage struct {
 
 // hostServer returns the definition of an MCP server that runs in the host.
 func (s *server) hostServer(name string) mcp.Server {
-	return mcp.Server{Name: name, Open: func(context.Context) (mcp.Conn, error) {
+	return mcp.Server{Name: name, Policy: &mcp.Policy{}, Open: func(context.Context) (mcp.Conn, error) {
 		client, host := mcp.Pipe()
 		s.mu.Lock()
 		s.conns[name] = host
@@ -119,7 +119,7 @@ func restrictServers(servers []mcp.Server, configs map[string]json.RawMessage) e
 		switch err := x.Restrict(configs[name]); {
 		case err != nil:
 			return fmt.Errorf("sdkMcpServerConfigs: %.100q: %w", name, err)
-		case i < 0 && !reflect.DeepEqual(x.Policy, mcp.ToolPolicy{}):
+		case i < 0 && !reflect.DeepEqual(x.Policy.Now(), mcp.ToolPolicy{}):
 			return fmt.Errorf("sdkMcpServerConfigs: %.100q is not in sdkMcpServers, so its tools would guard nothing", name)
 		case i >= 0:
 			servers[i] = x
@@ -172,10 +172,11 @@ func (s *server) hostServers(named []string, defined map[string]json.RawMessage)
 func (s *server) setHostServers(session *engine.Session, servers []mcp.Server) (problems []string) {
 	configured, _ := session.Engine().Project().Servers()
 	given := session.Host()
-	for i := range servers { // one that stays must stay connected, so it needs the same func
+	for i := range servers { // one that stays, stays connected
 		for _, was := range given.Servers {
-			if x := &servers[i]; x.Name == was.Name && x.Open != nil && was.Open != nil {
-				x.Open = was.Open
+			if x := &servers[i]; x.Name == was.Name && x.Open != nil && was.Policy != nil {
+				was.Policy.Set(x.Policy.Now())
+				*x = was
 			}
 		}
 	}
