@@ -183,6 +183,9 @@ func (l *loader) read(from layer, path string, data []byte) (layer, bool) {
 	if !whole && !from.pi {
 		l.unread(l.result.Problems[len(l.result.Problems)-1])
 	}
+	if top != nil && !from.pi {
+		l.misspelt(&from, top, "")
+	}
 	if top != nil && from.foreign {
 		l.adopt(&from)
 	} else if top != nil {
@@ -642,6 +645,8 @@ func (from layer) unknown(known map[string]bool, tree *node, prefix string) {
 				continue
 			}
 			if row := effects()[name]; row != nil && row[0] == "restricts" { // see borrow
+				continue
+			} else if meantToRestrict(&from, prefix, m) != "" { // see misspelt
 				continue
 			} else if row != nil && row[0] == "object" && m.val.kind == 'o' {
 				from.unknown(known, m.val, name+".")
