@@ -302,7 +302,7 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 func (p *Project) localContext(dir string, git *permission.Git, box *sandbox.Sandbox) permission.PathContext {
 	return permission.PathContext{
 		Dir: dir, Roots: p.Roots(), Home: p.home,
-		Own: p.options.Env.OwnDirs(), Protected: p.config.Settings.Permissions.ProtectedPaths,
+		Own: p.options.Env.OwnDirs(), Protected: p.protectedNames(),
 		Borders: p.config.Borders(),
 		GitEnv:  git != nil, Git: git, Untrusted: !p.trust.Trusted(),
 		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },

@@ -159,6 +159,18 @@ func (e *Engine) confine(local *workspace.Local, p *Project) (*permission.Git, *
 	return git, box, nil
 }
 
+// protectedNames returns the names that are protected as .git is, besides those that always are: those of the settings,
+// and files that the command line names for settings and servers, from which a later start would take what it allows.
+func (p *Project) protectedNames() []string {
+	names := slices.Clone(p.config.Settings.Permissions.ProtectedPaths)
+	for _, path := range absolutePaths(p.dir, slices.Concat(p.options.Settings, p.options.MCPConfig)) {
+		if filepath.IsAbs(path) {
+			names = append(names, filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path))
+		}
+	}
+	return names
+}
+
 // SandboxPolicy returns what commands in a directory may access according to the settings.
 func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	set := &p.config.Settings
@@ -168,7 +180,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	}
 	policy.Roots = append(policy.Roots, p.Roots()...)
 	policy.Write = append(policy.Write, set.Sandbox.AllowWrite...)
-	policy.Protected = append(policy.Protected, set.Permissions.ProtectedPaths...)
+	policy.Protected = append(policy.Protected, p.protectedNames()...)
 	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)
 	policy.Secrets = append(policy.Secrets, set.Sandbox.DenyRead...)
 	policy.Secrets = slices.DeleteFunc(policy.Secrets, func(p string) bool {

@@ -57,7 +57,8 @@ type Options struct {
 	// other flags, by key, with higher precedence.
 	Settings []string
 	Flags    map[string]any
-	Bare     bool // ignore the project's and the user's settings
+	Given    map[string]string // by path of a file of Settings, the Digest that it must have
+	Bare     bool              // ignore the project's and the user's settings
 
 	// Policy are restrictions of the program that starts this one, as JSON. Only those of restrictiveKey are used, and
 	// those of Claude Code's settings that Knack holds; other keys that would restrict are an error, because an
@@ -413,6 +414,9 @@ func (l *loader) commandLine() error {
 				path = filepath.Join(l.Dir, path)
 			}
 			if data, err = regular.ReadNamed(path, maxSize); err != nil {
+				return fmt.Errorf("--settings: %w", err)
+			}
+			if err = CheckGiven(l.Given, path, data); err != nil {
 				return fmt.Errorf("--settings: %w", err)
 			}
 		}
