@@ -89,6 +89,9 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := env.CheckPrivate(); err != nil {
+		return nil, err
+	}
 	if info, err := os.Stat(p.dir); err != nil || !info.IsDir() {
 		return nil, &Error{Err: fmt.Errorf("%s: no such directory", plain.Line(p.dir)), Exit: ExitUsage}
 	}

@@ -125,6 +125,9 @@ func openQueue(ctx context.Context) (*local.Queue, error) {
 	if dir == "" {
 		return nil, engine.ErrNoState("batch")
 	}
+	if err := engine.Env(nil).CheckPrivate(); err != nil {
+		return nil, err
+	}
 	q, err := local.Open(ctx, dir)
 	if err != nil {
 		dir = plain.Line(dir)
