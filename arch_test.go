@@ -430,7 +430,7 @@ func TestOpens(t *testing.T) {
 		opens := map[string]bool{}
 		ast.Inspect(f, func(n ast.Node) bool {
 			if s, ok := n.(*ast.SelectorExpr); ok {
-				if x, ok := s.X.(*ast.Ident); ok && x.Name == "os" {
+				if x, ok := s.X.(*ast.Ident); ok && (x.Name == "os" || s.Sel.Name == "OpenRoot") {
 					opens[s.Sel.Name] = true
 				}
 			}
@@ -438,7 +438,7 @@ func TestOpens(t *testing.T) {
 		})
 		switch {
 		case opens["OpenRoot"]:
-			t.Errorf("%s calls os.OpenRoot: use regular.Root", file)
+			t.Errorf("%s calls OpenRoot: use regular.Root or RootIn", file)
 		case (opens["Open"] || opens["ReadFile"]) != listed[file]:
 			t.Errorf("%s: os.Open or os.ReadFile is called: %t, listed in testdata/opens.txt: %t (use regular.Open, Dir or Read)",
 				file, !listed[file], listed[file])

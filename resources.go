@@ -60,8 +60,11 @@ func notResource(p string) bool {
 }
 
 // forPeople reports whether a file is for people or other programs rather than for the model that uses the skill: a
-// licence, a logo, or the description of the skill for another agent's menu.
+// licence, a logo, the description of the skill for another agent's menu, or what it is evaluated with.
 func forPeople(p string) bool {
+	if strings.HasPrefix(p, "evals/") {
+		return true
+	}
 	name := strings.ToLower(path.Base(p))
 	stem := strings.TrimSuffix(name, path.Ext(name))
 	switch stem {

@@ -37,7 +37,7 @@ func ExampleCatalog_SkillTool() {
 	// Output:
 	// Skill true
 	// Greet Ada warmly.
-	// Last change: !`git log -1 --format=%s -- "Ada"`
+	// Last change: !`git log -1 --format=%s -- "$whom"`
 	// refused: 2 unknown skill: greets; did you mean greet?
 }
 

@@ -2,6 +2,7 @@ package eval
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,8 @@ func (k *checker) find(ctx context.Context, c Check) (ok bool, found string, err
 		return contains(k.outcome.Answer, c.Value)
 	case Matches:
 		return matches(k.outcome.Answer, c.Value)
+	case TranscriptMatches:
+		return matches(Transcript(k.outcome.Steps), c.Value)
 	case FileExists:
 		return k.exists(c.Path)
 	case FileContains, FileMatches:
@@ -88,7 +91,7 @@ func (k *checker) find(ctx context.Context, c Check) (ok bool, found string, err
 	case Snapshot:
 		return k.snapshot(c.Path)
 	case ToolUsed:
-		return k.used(c.Value, c.Pattern)
+		return k.used(c)
 	case ToolOrder:
 		return k.order(c.Values)
 	}
@@ -195,10 +198,7 @@ func (k *checker) snapshot(dir string) (bool, string, error) {
 	}
 	defer want.Close()
 	files, differ := 0, ""
-	err = fs.WalkDir(want.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
+	err = walkFiles(want, func(name string, _ bool) error {
 		if files++; files > maxSnapshot {
 			return fmt.Errorf("it has more than %d files", maxSnapshot)
 		}
@@ -245,17 +245,19 @@ func firstDifference(a, b []byte) int {
 	return line
 }
 
-func (k *checker) used(tool, pattern string) (bool, string, error) {
-	re, err := regexp.Compile(pattern)
+func (k *checker) used(c Check) (bool, string, error) {
+	re, err := regexp.Compile(c.Pattern)
 	if err != nil {
 		return false, "", fmt.Errorf("the regular expression: %w", err)
 	}
+	n, found := 0, ""
 	for _, s := range k.outcome.Steps {
-		if s.Kind == StepCall && sameTool(s.Tool, tool) && re.Match(s.Input) {
-			return true, s.Tool + " " + string(s.Input), nil
+		if s.Kind == StepCall && sameTool(s.Tool, c.Value) && re.Match(s.Input) {
+			n++
+			found = cmp.Or(found, s.Tool+" "+string(s.Input))
 		}
 	}
-	return false, "", nil
+	return n >= max(1, c.Min) && (c.Max == 0 || n <= c.Max), found, nil
 }
 
 // order looks for the tools as a subsequence of the calls.

@@ -65,7 +65,7 @@ func (e *Engines) Run(ctx context.Context, t Task) (out Outcome, err error) {
 	case skill == nil:
 		return out, fmt.Errorf("there is no skill %s for the configuration %s", t.Skill, t.Config)
 	default:
-		skills = append(skills, withoutSets(skill))
+		skills = append(skills, skill)
 	}
 	limit := e.Requests
 	if limit <= 0 {
@@ -128,17 +128,6 @@ func (e *Engines) named(t Task) func(ctx context.Context, name, current string) 
 		}
 		return e.Seam(m, t)
 	}
-}
-
-// withoutSets returns a skill whose list of files has neither its sets, which say what must be true of the result, nor
-// the recordings, which come to be later.
-func withoutSets(s *knack.Skill) *knack.Skill {
-	shown := *s
-	shown.List = func(ctx context.Context) ([]string, error) {
-		names, err := s.Resources(ctx)
-		return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.HasPrefix(name, "evals/") }), err
-	}
-	return &shown
 }
 
 func (e *Engines) version(c Config) *knack.Skill {

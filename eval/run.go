@@ -30,6 +30,7 @@ type Options struct {
 	// Configs are compared; nil: With and Without. Queries run only With.
 	Configs []Config
 	Trials  int    // of each case and query; 0: 3 of a case, 1 of a query
+	Asks    int    // how often each query is asked; 0: Trials
 	Jobs    int    // trials at the same time; 0: 1
 	Seed    uint64 // draws the order of the trials and the bootstrap
 	// MaxUSD ends the run before the next trial; 0: no limit. The trials that run then are finished, so that the cost may
@@ -145,7 +146,7 @@ func newRun(set *Set, o Options) *run {
 	}
 	r := &run{set: set, o: o, began: time.Now(), queries: map[Key]QueryTrial{}, trials: map[Key]Trial{}}
 	for i := range set.Queries {
-		for n := range max(1, o.Trials) {
+		for n := range o.asks() {
 			r.plan = append(r.plan, one{Key: Key{Case: queryID(i), Config: With, Trial: n + 1}, query: i})
 		}
 	}
@@ -160,6 +161,9 @@ func newRun(set *Set, o Options) *run {
 	random.Shuffle(len(r.plan), func(i, j int) { r.plan[i], r.plan[j] = r.plan[j], r.plan[i] })
 	return r
 }
+
+// asks returns how often each query is asked.
+func (o *Options) asks() int { return cmp.Or(o.Asks, max(1, o.Trials)) }
 
 func queryID(i int) string { return fmt.Sprintf("query-%d", i+1) }
 
@@ -478,5 +482,5 @@ func below(root *os.Root, dir string) (*os.Root, error) {
 	if err := inside(dir); err != nil {
 		return nil, err
 	}
-	return root.OpenRoot(filepath.FromSlash(dir))
+	return regular.RootIn(root, filepath.FromSlash(dir))
 }

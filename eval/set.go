@@ -56,17 +56,18 @@ type CheckType string
 
 const (
 	// Judged is a plain sentence about the trial, which a judge decides.
-	Judged       CheckType = "judge"
-	Contains     CheckType = "contains"      // the answer contains Value
-	Matches      CheckType = "regex"         // the answer matches the regular expression Value, in the syntax of Go
-	FileExists   CheckType = "file-exists"   // the directory has a file that matches the glob Path
-	FileContains CheckType = "file-contains" // the file Path contains Value
-	FileMatches  CheckType = "file-regex"    // the file Path matches the regular expression Value
-	JSONPath     CheckType = "json-path"     // in the file Path, or the answer if it is "", At has the value Value
-	CommandExits CheckType = "command"       // the command line Value exits with Exit, in the sandbox
-	Snapshot     CheckType = "snapshot"      // each file of the directory Path is in the trial's, with the same bytes
-	ToolUsed     CheckType = "tool-used"     // the tool Value was called, with inputs that match Pattern
-	ToolOrder    CheckType = "tool-order"    // the tools of Values were called in this order; others may be between them
+	Judged            CheckType = "judge"
+	Contains          CheckType = "contains"         // the answer contains Value
+	Matches           CheckType = "regex"            // the answer matches the regular expression Value, in the syntax of Go
+	FileExists        CheckType = "file-exists"      // the directory has a file that matches the glob Path
+	FileContains      CheckType = "file-contains"    // the file Path contains Value
+	FileMatches       CheckType = "file-regex"       // the file Path matches the regular expression Value
+	JSONPath          CheckType = "json-path"        // in the file Path, or the answer if it is "", At has the value Value
+	CommandExits      CheckType = "command"          // the command line Value exits with Exit, in the sandbox
+	TranscriptMatches CheckType = "transcript-regex" // the transcript matches the regular expression Value
+	Snapshot          CheckType = "snapshot"         // each file of the directory Path is in the trial's, with the same bytes
+	ToolUsed          CheckType = "tool-used"        // the tool Value was called, with inputs that match Pattern
+	ToolOrder         CheckType = "tool-order"       // the tools of Values were called in this order; others may be between them
 )
 
 // A Check is something that must be true after a trial.
@@ -80,8 +81,11 @@ type Check struct {
 	At      string   `json:"at,omitempty"`   // for JSONPath: names and indexes, as in $.rows[0].total
 	Pattern string   `json:"pattern,omitempty"`
 	Exit    int      `json:"exit,omitempty"`
-	Not     bool     `json:"not,omitempty"`    // passes if it would fail
-	Weight  float64  `json:"weight,omitempty"` // its part of the score of a trial; 0: 1
+	// Min and Max are how often a tool must be called, for ToolUsed. 0: once, and any number.
+	Min    int     `json:"min,omitempty"`
+	Max    int     `json:"max,omitempty"`
+	Not    bool    `json:"not,omitempty"`    // passes if it would fail
+	Weight float64 `json:"weight,omitempty"` // its part of the score of a trial; 0: 1
 	// WithOnly checks are not made without the skill, such as that the skill was called, and do not count for the
 	// difference.
 	WithOnly bool `json:"with_only,omitempty"`
@@ -101,6 +105,8 @@ func (c Check) String() string {
 		return fmt.Sprintf("%sthe answer contains %q", not, c.Value)
 	case Matches:
 		return fmt.Sprintf("%sthe answer matches /%s/", not, c.Value)
+	case TranscriptMatches:
+		return fmt.Sprintf("%sthe transcript matches /%s/", not, c.Value)
 	case FileExists:
 		return fmt.Sprintf("%sthere is a file %s", not, c.Path)
 	case FileContains:
@@ -152,7 +158,8 @@ type Problem struct {
 	Column  int    `json:"column,omitempty"` // from 1, in bytes; 0: not known
 	Case    string `json:"case,omitempty"`
 	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"` // what to write instead
+	Hint    string `json:"hint,omitempty"`    // what to write instead
+	Warning bool   `json:"warning,omitempty"` // nothing was left out for it
 }
 
 // String returns the problem in one line, with its position.

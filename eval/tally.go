@@ -52,7 +52,7 @@ func (r *run) routing() *Routing {
 	wanted, hit, called, right := 0, 0, 0, 0
 	for i, q := range r.set.Queries {
 		res := QueryResult{Query: q, Trials: []QueryTrial{}}
-		for n := range max(1, r.o.Trials) {
+		for n := range r.o.asks() {
 			t, ok := r.queries[Key{Case: queryID(i), Config: With, Trial: n + 1}]
 			if !ok {
 				continue

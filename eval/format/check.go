@@ -23,14 +23,14 @@ func types() map[string]eval.CheckType {
 		"contains": eval.Contains, "regex": eval.Matches, "matches": eval.Matches,
 		"file-exists": eval.FileExists, "file-contains": eval.FileContains, "file-regex": eval.FileMatches,
 		"json-path": eval.JSONPath, "command": eval.CommandExits, "command-exit": eval.CommandExits,
-		"command-exits": eval.CommandExits, "snapshot": eval.Snapshot,
+		"transcript-regex": eval.TranscriptMatches, "command-exits": eval.CommandExits, "snapshot": eval.Snapshot,
 		"tool-used": eval.ToolUsed, "tool-order": eval.ToolOrder,
 	}
 }
 
 // own are the types that a hint names.
 var own = []eval.CheckType{eval.Judged, eval.Contains, eval.Matches, eval.FileExists, eval.FileContains,
-	eval.FileMatches, eval.JSONPath, eval.CommandExits, eval.Snapshot, eval.ToolUsed, eval.ToolOrder}
+	eval.FileMatches, eval.TranscriptMatches, eval.JSONPath, eval.CommandExits, eval.Snapshot, eval.ToolUsed, eval.ToolOrder}
 
 func ownTypes() string {
 	names := make([]string, len(own))
@@ -73,12 +73,13 @@ func (r *reader) check(v *value) (c eval.Check, ok bool) {
 		r.problem(name, hint, "there is no type %q of assertions", name.scalar())
 		return c, false
 	}
-	r.fill(v, &c)
-	return c, r.complete(v, &c)
+	return c, r.fill(v, &c) && r.complete(v, &c)
 }
 
-// fill reads the fields of an assertion.
-func (r *reader) fill(v *value, c *eval.Check) {
+// fill reads the fields of an assertion, and reports whether all have the kind that they need: one that is passed over
+// would check something else than what was written.
+func (r *reader) fill(v *value, c *eval.Check) bool {
+	before := len(r.problems)
 	if x := v.get("value", "pattern", "expected", "substring", "command", "tool"); x != nil {
 		c.Value = x.scalar()
 		if c.Type == eval.JSONPath && !x.is(text) {
@@ -91,18 +92,38 @@ func (r *reader) fill(v *value, c *eval.Check) {
 	c.Path = v.get("path", "file", "dir").scalar()
 	c.At = v.get("at", "json_path", "jsonpath").scalar()
 	c.Pattern = v.get("input", "input_pattern", "args").scalar()
-	if x := v.get("exit", "exit_code"); x != nil {
-		c.Exit, _ = strconv.Atoi(x.scalar())
-	}
-	if x := v.get("not", "negate"); x.is(truth) {
-		c.Not = c.Not != (x.text == "true")
-	}
+	r.whole(v.get("exit", "exit_code"), &c.Exit)
+	r.whole(v.get("min"), &c.Min)
+	r.whole(v.get("max"), &c.Max)
+	c.Not = c.Not != r.truth(v.get("not", "negate"))
+	c.WithOnly = r.truth(v.get("with_only", "with-only", "withOnly"))
 	if x := v.get("weight"); x != nil {
-		c.Weight, _ = strconv.ParseFloat(x.scalar(), 64)
+		var err error
+		if c.Weight, err = strconv.ParseFloat(x.scalar(), 64); err != nil {
+			r.problem(x, "write a number, such as 2", "a weight is a number, not %s", x)
+		}
 	}
-	if x := v.get("with_only", "with-only", "withOnly"); x.is(truth) {
-		c.WithOnly = x.text == "true"
+	return len(r.problems) == before
+}
+
+// whole reads a whole number into to, if there is one.
+func (r *reader) whole(v *value, to *int) {
+	if v == nil {
+		return
 	}
+	n, err := strconv.Atoi(v.scalar())
+	if err != nil {
+		r.problem(v, "write a whole number, such as 1", "this must be a whole number, not %s", v)
+	}
+	*to = n
+}
+
+// truth reads true or false; a value that is not there is false.
+func (r *reader) truth(v *value) bool {
+	if v != nil && !v.is(truth) {
+		r.problem(v, "write true or false", "this must be true or false, not %s", v)
+	}
+	return v.is(truth) && v.text == "true"
 }
 
 // complete reports whether a check has what its type needs.
@@ -125,7 +146,7 @@ func (r *reader) complete(v *value, c *eval.Check) bool {
 		return needs("text", c.Text)
 	case eval.Contains, eval.CommandExits, eval.ToolUsed:
 		return needs("value", c.Value) && r.compiles(v, c.Pattern)
-	case eval.Matches:
+	case eval.Matches, eval.TranscriptMatches:
 		return needs("value", c.Value) && r.compiles(v, c.Value)
 	case eval.FileExists:
 		return needs("path", c.Path) && r.local(v, c) && r.glob(v, c)

@@ -5,6 +5,8 @@
 //
 //   - evals.json of agentskills.io and of the skill skill-creator: prompts with what must be true of the result, in the
 //     field assertions or expectations
+//   - the cases of claude plugin eval: evals/CASE with prompt.md and graders/*.md, or with case.yaml
+//   - eval.yaml of waza, and the tests of promptfoo, as far as they are about texts and files
 //   - trigger sets: a list of queries, each with should_trigger, such as eval_queries.json
 //
 // A file or an entry that cannot be read is an [eval.Problem] with its line, its column and what to write; everything
@@ -52,17 +54,37 @@ func Find(dir string) ([]string, error) {
 	defer root.Close()
 	var files []string
 	for _, name := range names(root, "evals") {
+		file := path.Join("evals", name)
+		for _, of := range []string{"case.yaml", "prompt.md"} {
+			if isFile(root, path.Join(file, of)) {
+				files = append(files, path.Join(file, of))
+				break
+			}
+		}
+		if name == "eval.yaml" || strings.HasPrefix(name, "promptfooconfig.y") {
+			files = append(files, file)
+		}
 		if !strings.HasSuffix(name, ".json") {
 			continue
 		}
-		file := path.Join("evals", name)
 		data, err := regular.ReadIn(root, filepath.FromSlash(file), maxFile)
 		if errors.Is(err, regular.ErrNotRegular) || err == nil && name != "evals.json" && formOf(data) == formOther {
 			continue
 		}
 		files = append(files, file) // Read reports one that cannot be read
 	}
+	for _, name := range []string{"eval.yaml", "promptfooconfig.yaml"} {
+		if isFile(root, name) {
+			files = append(files, name)
+		}
+	}
 	return files, nil
+}
+
+// isFile reports whether a regular file is there.
+func isFile(root *os.Root, name string) bool {
+	info, err := root.Lstat(filepath.FromSlash(name))
+	return err == nil && info.Mode().IsRegular()
 }
 
 // names returns the names in a directory below root, in order; nil: it is not there.
@@ -157,6 +179,12 @@ func (r *reader) problem(at *value, hint, format string, args ...any) {
 	r.problems = append(r.problems, p)
 }
 
+// warn reports something that has no effect.
+func (r *reader) warn(at *value, format string, args ...any) {
+	r.problem(at, "", format, args...)
+	r.problems[len(r.problems)-1].Warning = true
+}
+
 // failed reports an error about a document.
 func (r *reader) failed(err error, hint string) {
 	at := &value{}
@@ -200,6 +228,14 @@ func (r *reader) read(file string) {
 		return
 	}
 	r.set.Files = append(r.set.Files, r.file)
+	switch base := path.Base(filepath.ToSlash(file)); {
+	case base == "case.yaml" || base == "prompt.md":
+		r.claudeFile(file, data)
+		return
+	case strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".yml"):
+		r.yaml(data)
+		return
+	}
 	v, err := readJSON(data)
 	if err != nil {
 		r.failed(err, hintFor(formOf(data)))

@@ -102,7 +102,7 @@ evals.json:3:10: another case has the ID 1: this one is called 1-2 (give each ca
 evals.json:4:3: the case has no prompt (add "prompt": "what a user says")
 evals.json:5:3: the case 4 has nothing that is checked (add "assertions": ["what must be true of the result"])
 evals.json:6:49: the case 5 needs the file ../../etc/passwd, and there is no such file (paths begin at the folder of the skill)
-evals.json:7:64: there is no type "file_exist" of assertions (write file-exists; the types are judge, contains, regex, file-exists, file-contains, file-regex, json-path, command, snapshot, tool-used, tool-order)
+evals.json:7:64: there is no type "file_exist" of assertions (write file-exists; the types are judge, contains, regex, file-exists, file-contains, file-regex, transcript-regex, json-path, command, snapshot, tool-used, tool-order)
 evals.json:8:58: error parsing regexp: missing closing ): ` + "`(`" + ` (the syntax is that of Go: https://pkg.go.dev/regexp/syntax)
 evals.json:9:55: the path "../x" leads out of the directory of the trial
 evals.json:10:43: runs must be a whole number from 1 to 1000
@@ -121,36 +121,73 @@ func FuzzRead(f *testing.F) {
 		"json-path", "at": "$.a", "value": [1, {"b": null}]}, {"type": "not_contains", "value": "v", "weight": 1e300}]}]}`))
 	f.Add([]byte("\xef\xbb\xbf{\"evals\": [[[[]]], {\"prompt\": \"\\ud800\", \"expectations\": {}}]} // x"))
 	f.Add([]byte(strings.Repeat("[", 10_000)))
-	dir := f.TempDir()
+	f.Add([]byte("---\nmax_turns: 3\n---\nDo it.\n"))
+	f.Add([]byte("name: a\nexecution: {prompt: p}\ngraders: [{type: regex, pattern: x, target: {source: file, path: ../y}}]\n"))
+	f.Add([]byte("prompts: [\"{{a}}{{a}}\"]\ntests: [{vars: {a: \"{{a}}\"}, assert: [{type: equals, value: x}]}]\n"))
+	f.Add([]byte("tasks: [\"../*\", \"*.yaml\", \"[\"]\nx: &a [*a]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file := filepath.Join(dir, "set.json")
-		if err := os.WriteFile(file, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		set, bad := format.Read("s", dir, file)
-		ids := map[string]bool{}
-		for _, c := range set.Cases {
-			if ids[c.ID] || c.ID == "" || !filepath.IsLocal(c.ID) || strings.ContainsAny(c.ID, `/\`) {
-				t.Errorf("the ID %q is no name of a file, or is not unique", c.ID)
+		for _, name := range []string{"set.json", "case.yaml", "prompt.md", "eval.yaml"} {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+				t.Fatal(err)
 			}
-			ids[c.ID] = true
-			if len(c.Checks) == 0 || strings.TrimSpace(c.Prompt) == "" {
-				t.Errorf("the case %q has nothing to do", c.ID)
-			}
-			for _, name := range c.Files {
-				if !filepath.IsLocal(name) {
-					t.Errorf("the file %q is not below the folder", name)
-				}
-			}
-		}
-		lines := 1 + strings.Count(string(data), "\n")
-		for _, p := range bad {
-			if p.Message == "" || p.Line > lines || p.Line > 0 && p.Column < 1 {
-				t.Errorf("problem %+v in %d lines", p, lines)
-			}
-		}
-		if _, err := json.Marshal(set); err != nil {
-			t.Error(err)
+			set, bad := format.Read("s", dir, name)
+			sound(t, set, bad, 2+strings.Count(string(data), "\n"))
 		}
 	})
+}
+
+// sound fails if a set or a problem of a file with so many lines cannot be used.
+func sound(t *testing.T, set *eval.Set, bad []eval.Problem, lines int) {
+	t.Helper()
+	ids := map[string]bool{}
+	for _, c := range set.Cases {
+		if ids[c.ID] || c.ID == "" || !filepath.IsLocal(c.ID) || strings.ContainsAny(c.ID, `/\`) {
+			t.Errorf("the ID %q is no name of a file, or is not unique", c.ID)
+		}
+		ids[c.ID] = true
+		if len(c.Checks) == 0 || strings.TrimSpace(c.Prompt) == "" || len(c.Prompt) > 64<<10 {
+			t.Errorf("the case %q has nothing to do", c.ID)
+		}
+		for _, name := range c.Files {
+			if !filepath.IsLocal(name) {
+				t.Errorf("the file %q is not below the folder", name)
+			}
+		}
+		for _, k := range c.Checks {
+			if k.Path != "" && !filepath.IsLocal(strings.ReplaceAll(k.Path, "*", "x")) {
+				t.Errorf("the path %q leads out", k.Path)
+			}
+		}
+	}
+	for _, p := range bad {
+		if p.Message == "" || p.Line > lines || p.Line > 0 && p.Column < 1 {
+			t.Errorf("problem %+v in %d lines", p, lines)
+		}
+	}
+	if _, err := json.Marshal(set); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWrongKinds: a field with a value of another kind is named, and the assertion does not count: passed over, it would
+// check something else than what was written.
+func TestWrongKinds(t *testing.T) {
+	for field, want := range map[string]string{
+		`"not": "yes"`:            `this must be true or false, not "yes"`,
+		`"with_only": 1`:          `this must be true or false, not "1"`,
+		`"weight": "heavy"`:       `a weight is a number, not "heavy"`,
+		`"exit": [1]`:             `this must be a whole number, not a list`,
+		`"min": 1.5, "max": true`: `this must be a whole number, not "true"`,
+	} {
+		dir := skill(t, map[string]string{"evals/evals.json": `[{"id": 1, "prompt": "do it", "assertions": ["it is done",
+			{"type": "command", "value": "true", ` + field + `}]}]`})
+		set, bad := format.Read("csv", dir, "evals/evals.json")
+		if !strings.Contains(problems(bad), want) {
+			t.Errorf("%s: %q is not in %q", field, want, problems(bad))
+		}
+		if len(set.Cases) > 0 && len(set.Cases[0].Checks) != 1 {
+			t.Errorf("%s: %+v", field, set.Cases[0].Checks)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/jsonc"
@@ -59,6 +60,14 @@ func (v *value) scalar() string {
 		return v.text
 	}
 	return ""
+}
+
+// String describes the value in a message.
+func (v *value) String() string {
+	if s := v.scalar(); s != "" {
+		return strconv.Quote(s)
+	}
+	return string(v.kind)
 }
 
 // JSON returns the value as JSON.

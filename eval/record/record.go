@@ -147,6 +147,17 @@ func (r *Recording) Models() []llm.Info {
 	return all
 }
 
+// Labels returns the labels of the recorded answers, in their order, each as often as it has answers.
+func (r *Recording) Labels() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	labels := make([]string, len(r.answers))
+	for i, a := range r.answers {
+		labels[i] = a.Label
+	}
+	return labels
+}
+
 // Answered describes the model of the first recorded answer whose label ok accepts.
 func (r *Recording) Answered(ok func(label string) bool) (info llm.Info, found bool) {
 	r.mu.Lock()

@@ -305,3 +305,48 @@ func caseLines(b *bytes.Buffer, c eval.CaseResult) {
 		}
 	}
 }
+
+// Short writes the result of one skill in five lines.
+func Short(w io.Writer, p *eval.Report) error {
+	name := plain.Line(p.Skill)
+	rows := [][]string{{name, "asked " + asked(p.Model)}}
+	found := "no queries (evals/eval_queries.json)"
+	if g := p.Routing; g != nil {
+		wrong, others := 0, 0
+		for _, q := range g.Queries {
+			if !q.Should {
+				others += len(q.Trials)
+				wrong += len(q.Trials) - q.OK
+			}
+		}
+		found = fmt.Sprintf("by %d of %d queries that should, and by %d of %d others", g.Recall.Hits, g.Recall.Of, wrong, others)
+		if !g.Visible {
+			found = "not visible: " + plain.Line(g.Why)
+		}
+	}
+	rows = append(rows, []string{"found", found})
+	helps := "no tasks (evals/evals.json)"
+	switch k := p.Tasks; {
+	case k != nil:
+		with, _ := k.Of(eval.With)
+		without, _ := k.Of(eval.Without)
+		helps = fmt.Sprintf("%d of %d trials passed with it, %d of %d without", with.Pass.Hits, with.Pass.Of, without.Pass.Hits,
+			without.Pass.Of)
+		if len(k.Against) > 0 {
+			helps += ": " + string(k.Against[0].Verdict)
+		}
+	case p.Model == eval.ModelFind:
+		helps = "tasks need a model"
+	}
+	rows = append(rows, []string{"helps", helps}, []string{"costs", fmt.Sprintf("%s tokens in the listing, %s in use; this test $%.2f",
+		plain.Number(p.Cost.Listing), plain.Number(p.Cost.Body), p.Cost.Total.USD)})
+	next := "knack eval " + name + " shows each query"
+	if n := len(p.Problems); n > 0 {
+		next = fmt.Sprintf("%s: %s", plain.Count(n, "problem"), plain.Line(p.Problems[0].String()))
+	}
+	rows = append(rows, []string{"next", next})
+	var b bytes.Buffer
+	table(&b, "", rows)
+	_, err := w.Write(b.Bytes())
+	return err
+}

@@ -37,11 +37,7 @@ const (
 
 // Estimate guesses what a run needs.
 func (s *Suite) Estimate(ctx context.Context, o Options) (e Estimate) {
-	run := o.Run
-	if o.Old != nil && run.Configs == nil {
-		run.Configs = []eval.Config{eval.With, eval.Without, eval.Old}
-	}
-	e.Queries, e.Trials = eval.Plan(s.Set, run)
+	e.Queries, e.Trials = eval.Plan(s.Set, o.Run)
 	listing := s.Listing(ctx)
 	first := basis + listing.Tokens
 	judged := 0

@@ -12,11 +12,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/eval"
 	"github.com/knack-agent/knack/eval/format"
 	"github.com/knack-agent/knack/eval/record"
@@ -32,6 +34,8 @@ type Suite struct {
 	// Others are the skills beside it. View says how they are listed.
 	Others []*knack.Skill
 	View   knack.View
+	// Finder is what Search searches with; nil: one of its own. Suites of the same skills share one.
+	Finder *knack.Finder
 }
 
 // Open reads the skill of a directory, which must have one, and its set. The skill counts as trusted.
@@ -64,7 +68,7 @@ type Options struct {
 	Recordings, Base string
 	Secrets          []string // texts that must not be recorded, beside what looks like a key
 
-	Engine engine.Options // those of every trial; see eval.Engines
+	Engine engine.Options // those of every trial; see eval.Engines. Without Parts it has those of part.All.
 	Model  llm.Model      // nil: in record.Replay that of the recordings, else it is needed
 	Judge  llm.Model      // nil: Model
 	Effort string
@@ -76,6 +80,12 @@ type Options struct {
 	Requests int // limit for a trial; 0: 25
 	// Run says the rest. Its Runner, Model, Judge, Judging, Command and Listing are set.
 	Run eval.Options
+}
+
+// Reproducible returns options of the engine with which a recording can be replayed elsewhere: without settings, skills,
+// instructions and servers of the user, and without the skills of the program, which change with its version.
+func Reproducible() engine.Options {
+	return engine.Options{NoSettings: true, NoSkills: true, StrictMCP: true, Layers: []string{}, Parts: part.All()}
 }
 
 // Run asks the queries and runs the cases. A request that has no recorded answer is a Problem of the report, which shows
@@ -91,9 +101,12 @@ func (s *Suite) Run(ctx context.Context, o Options) (*eval.Report, error) {
 	if r.o.Model == nil {
 		return nil, errors.New("suite: Options.Model is nil")
 	}
-	e := &eval.Engines{Options: o.Engine, Skills: s.Others, Skill: s.Skill, Old: o.Old, Model: r.o.Model, Effort: o.Effort,
+	if r.o.Engine.Parts == nil {
+		r.o.Engine.Parts = part.All()
+	}
+	e := &eval.Engines{Options: r.o.Engine, Skills: s.Others, Skill: s.Skill, Old: o.Old, Model: r.o.Model, Effort: o.Effort,
 		Seam: r.seam, Find: r.find, Requests: o.Requests}
-	opt := o.Run
+	opt := r.o.Run
 	opt.Runner, opt.Model = r.run(e), r.o.Model.Info().ID
 	if s.judged() {
 		judge := r.o.Judge
@@ -106,12 +119,41 @@ func (s *Suite) Run(ctx context.Context, o Options) (*eval.Report, error) {
 		opt.Command = e.Command
 	}
 	opt.Listing = s.Listing(ctx)
-	report, err := eval.Run(ctx, s.Set, opt)
+	set := *s.Set
+	r.repeat(&set, &opt)
+	report, err := eval.Run(ctx, &set, opt)
 	if err != nil {
 		return nil, err
 	}
 	report.Problems = slices.Concat(s.Problems, report.Problems, r.close())
 	return report, nil
+}
+
+// Search asks the queries of the program's own search, without a model. The cases are left out.
+func (s *Suite) Search(ctx context.Context, jobs int, seed uint64) (*eval.Report, error) {
+	queries := *s.Set
+	queries.Cases = nil
+	listing := s.Listing(ctx)
+	if len(queries.Queries) == 0 {
+		p := &eval.Report{Version: 1, Skill: s.Skill.Name, Model: eval.ModelFind, Problems: s.Problems}
+		p.Cost.Listing, p.Cost.Body = listing.Entry, listing.Body
+		return p, nil
+	}
+	cat := knack.Load(ctx, eval.Listed(s.Others, s.Skill))
+	view := s.View
+	view.For = knack.ByModel
+	offered := func(k *knack.Skill) bool { return cat.Offers(k, view) }
+	finder := s.Finder
+	if finder == nil {
+		finder = &knack.Finder{}
+	}
+	p, err := eval.Run(ctx, &queries, eval.Options{Runner: eval.Searching(finder, cat, offered),
+		Model: eval.ModelFind, Jobs: jobs, Seed: seed, Trials: 1, Listing: listing})
+	if err != nil {
+		return nil, err
+	}
+	p.Problems = slices.Concat(s.Problems, p.Problems)
+	return p, nil
 }
 
 // Listing describes the listing in which the skill stands.
@@ -290,6 +332,53 @@ func (r *runner) models() error {
 	}
 	return nil
 }
+
+// repeat makes a replay have the trials and configurations that were recorded, where the caller does not say others.
+func (r *runner) repeat(set *eval.Set, o *eval.Options) {
+	if r.o.Mode != record.Replay {
+		return
+	}
+	set.Cases = slices.Clone(set.Cases)
+	if len(set.Queries) > 0 && o.Asks == 0 && o.Trials == 0 {
+		if x, err := r.recording("queries"); err == nil {
+			o.Asks = most(x.Labels(), queryPrefix)
+		}
+	}
+	var configs []eval.Config
+	for i := range set.Cases {
+		c := &set.Cases[i]
+		x, err := r.recording(c.ID)
+		if err != nil {
+			continue
+		}
+		trials := 0
+		for _, config := range []eval.Config{eval.With, eval.Without, eval.Old} {
+			n := most(x.Labels(), string(config)+"-")
+			if trials = max(trials, n); n > 0 && !slices.Contains(configs, config) {
+				configs = append(configs, config)
+			}
+		}
+		c.Trials = cmp.Or(trials, c.Trials)
+	}
+	if o.Configs == nil {
+		o.Configs = configs
+	}
+}
+
+// most returns the highest number of a trial in labels that begin with prefix and end with -N.
+func most(labels []string, prefix string) (n int) {
+	for _, l := range labels {
+		if !strings.HasPrefix(l, prefix) {
+			continue
+		}
+		if trial, err := strconv.Atoi(l[strings.LastIndexByte(l, '-')+1:]); err == nil && trial <= maxTrials {
+			n = max(n, trial)
+		}
+	}
+	return n
+}
+
+const maxTrials = 1000
 
 // close writes the recordings and says what is wrong with them.
 func (r *runner) close() (problems []eval.Problem) {

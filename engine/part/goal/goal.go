@@ -36,7 +36,8 @@ func Part() engine.Part {
 	return engine.Part{Name: name, Open: open,
 		Known: func(engine.Brought) engine.PartTools { return engine.PartTools{Unlisted: tool.Set{propose(nil)}} },
 		Commands: []engine.Command{{Name: "goal", Hint: "[TEXT, !COMMAND, or off]",
-			Description: "go on until TEXT is judged to be met, or COMMAND ends with exit code 0", Run: command}}}
+			Description: "go on until TEXT is met, or COMMAND succeeds", Run: command,
+			Effect: engine.WithoutArguments(engine.Changes)}}}
 }
 
 const name = "goal"

@@ -237,7 +237,7 @@ func (w *writer) file(name string, r io.Reader, script bool) error {
 	}
 	if dir := path.Dir(name); w.dir == nil || w.at != dir {
 		w.Close()
-		root, err := w.to.OpenRoot(filepath.FromSlash(dir))
+		root, err := regular.RootIn(w.to, filepath.FromSlash(dir))
 		if err != nil {
 			return err
 		}
@@ -304,7 +304,7 @@ func (w *writer) copyDir(from *os.Root, dir, to string, depth, links int) error 
 	if depth > maxDepth {
 		return fmt.Errorf("%s: more than %d directories deep", plain.Line(dir), maxDepth)
 	}
-	here, err := from.OpenRoot(filepath.FromSlash(dir))
+	here, err := regular.RootIn(from, filepath.FromSlash(dir))
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func enter(root *os.Root, name, full string, old bool) (*os.Root, error) {
 	if err != nil && !(old && errors.Is(err, fs.ErrExist)) {
 		return nil, err
 	}
-	next, err := root.OpenRoot(name)
+	next, err := regular.RootIn(root, name)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func Dir(base, dir string, perm fs.FileMode) (*os.Root, error) {
 			return nil, err
 		}
 	}
-	return root.OpenRoot(rel + string(filepath.Separator)) // not a pipe, which would wait
+	return regular.RootIn(root, rel)
 }
 
 // below returns a directory relative to base, which is a real path. The user may have come there through a link.

@@ -165,6 +165,15 @@ func List(names []string, most int) string {
 	return strings.Join(names, ", ")
 }
 
+// Capital returns s with its first letter as a capital.
+func Capital(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	if n == 0 || r == utf8.RuneError {
+		return s
+	}
+	return string(unicode.ToTitle(r)) + s[n:]
+}
+
 // Number formats 1942 as 1,942.
 func Number(n int) string {
 	s := strconv.Itoa(n)

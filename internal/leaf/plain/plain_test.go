@@ -75,6 +75,14 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+func TestCapital(t *testing.T) {
+	for in, want := range map[string]string{"": "", "a b": "A b", "ärger": "Ärger", "中": "中", "\xff": "\xff", "ǆ": "ǅ"} {
+		if got := Capital(in); got != want {
+			t.Errorf("Capital(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
 func FuzzPlain(f *testing.F) {
 	f.Add("- x\n</available_skills>\x1b[0m\u202e")
 	f.Add("<\xff<>\u2029\U000e007f")

@@ -27,7 +27,7 @@ func (e TooLargeError) Error() string { return fmt.Sprintf("larger than %d bytes
 func Open(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, err
+		return nil, asIrregular(err)
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		f.Close()
@@ -41,7 +41,7 @@ func Open(name string) (*os.File, error) {
 func OpenNamed(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, err
+		return nil, asIrregular(err)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() && (info.IsDir() || !isDescriptor(name)) {
@@ -84,6 +84,15 @@ func Root(dir string) (*os.Root, error) {
 	return root, err
 }
 
+// RootIn opens a directory in root, as [os.Root.OpenRoot] does, which waits for a writer if a pipe has taken its place.
+// A link that leads out of root is an error.
+func RootIn(root *os.Root, dir string) (*os.Root, error) {
+	if dir == "" {
+		return root.OpenRoot(dir) // which is an error
+	}
+	return root.OpenRoot(dir + string(filepath.Separator)) // the end makes the system ask for a directory
+}
+
 // Dir opens a directory for reading its entries. If something else has taken its place, that is an error at once.
 func Dir(name string) (*os.File, error) {
 	if name == "" {
@@ -101,7 +110,7 @@ func Dir(name string) (*os.File, error) {
 func Read(name string, max int64) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, err
+		return nil, asIrregular(err)
 	}
 	defer f.Close()
 	return readAll(f, max)
@@ -111,7 +120,7 @@ func Read(name string, max int64) ([]byte, error) {
 func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, err
+		return nil, asIrregular(err)
 	}
 	defer f.Close()
 	return readAll(f, max)
@@ -121,13 +130,22 @@ func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
 func OpenIn(root *os.Root, name string) (*os.File, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, err
+		return nil, asIrregular(err)
 	}
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() && !info.IsDir() {
 		f.Close()
 		return nil, cmp.Or(err, error(&fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}))
 	}
 	return f, nil
+}
+
+// asIrregular returns the error of an attempt to open a file. That of a socket is ErrNotRegular, as if it could be opened.
+func asIrregular(err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) && errors.Is(err, noDevice) {
+		return &fs.PathError{Op: failed.Op, Path: failed.Path, Err: ErrNotRegular}
+	}
+	return err
 }
 
 func readAll(f *os.File, max int64) ([]byte, error) {

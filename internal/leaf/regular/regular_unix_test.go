@@ -124,3 +124,26 @@ func TestRoot(t *testing.T) {
 	}
 	root.Close()
 }
+
+// TestRootIn: a pipe in the place of a directory is an error, and a link leads only to what is in the root.
+func TestRootIn(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	root, err := Root(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600), os.Mkdir(filepath.Join(dir, "sub"), 0o700),
+		os.Symlink("sub", filepath.Join(dir, "in")), os.Symlink(outside, filepath.Join(dir, "out"))); err != nil {
+		t.Fatal(err)
+	}
+	for name, opens := range map[string]bool{"sub": true, "in": true, "out": false, "pipe": false, "none": false, "": false} {
+		found, err := RootIn(root, name)
+		if (err == nil) != opens {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err == nil {
+			found.Close()
+		}
+	}
+}

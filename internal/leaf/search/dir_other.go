@@ -39,7 +39,7 @@ func (d dir) ReadDir() ([]fs.DirEntry, error) {
 }
 
 func (d dir) Enter(name string) (Dir, error) {
-	root, err := d.root.OpenRoot(name)
+	root, err := regular.RootIn(d.root, name)
 	if err != nil {
 		return nil, err
 	}

@@ -51,14 +51,7 @@ func (c *conversation) approve(ctx context.Context, q engine.Question) (engine.A
 		return engine.Answer{Declined: true, Reason: "the call is too large to be shown whole to the user"}, nil
 	}
 	var options []sdk.PermissionOption
-	add := func(id, name string, kind sdk.PermissionOptionKind) {
-		options = append(options, sdk.PermissionOption{OptionId: sdk.PermissionOptionId(id), Name: plain.Line(name), Kind: kind})
-	}
 	for _, o := range q.Options {
-		name := capital(o.Label)
-		if o.Help != "" {
-			name += ": " + o.Help
-		}
 		kind := sdk.PermissionOptionKindAllowAlways
 		switch {
 		case !o.Allow:
@@ -66,10 +59,11 @@ func (c *conversation) approve(ctx context.Context, q engine.Question) (engine.A
 		case o.ID != engine.OptionEdits && o.Lasts == gate.Once:
 			kind = sdk.PermissionOptionKindAllowOnce
 		}
-		add(o.ID, name, kind)
+		options = append(options, permissionOption(o, kind))
 	}
 	if len(r.Rules) > 0 {
-		add(optionNever, "No, in this session: "+strings.Join(r.ShownRules(), ", "), sdk.PermissionOptionKindRejectAlways)
+		never := engine.Option{ID: optionNever, Label: "No, in this session: " + strings.Join(r.ShownRules(), ", ")}
+		options = append(options, permissionOption(never, sdk.PermissionOptionKindRejectAlways))
 	}
 	picked, err := c.permission(ctx, &q, content, options)
 	switch {
@@ -79,6 +73,15 @@ func (c *conversation) approve(ctx context.Context, q engine.Question) (engine.A
 		return engine.Answer{Option: engine.OptionNo, Updates: []gate.Update{{Rules: r.Rules, Verdict: permission.Deny}}}, nil
 	}
 	return engine.Answer{Option: picked}, nil
+}
+
+// permissionOption is an option as the client shows it.
+func permissionOption(o engine.Option, kind sdk.PermissionOptionKind) sdk.PermissionOption {
+	name := plain.Capital(o.Label)
+	if o.Help != "" {
+		name += ": " + o.Help
+	}
+	return sdk.PermissionOption{OptionId: sdk.PermissionOptionId(o.ID), Name: plain.Line(name), Kind: kind}
 }
 
 // subject is everything that the user must see before answering.
@@ -151,18 +154,17 @@ func sizeOf(content []sdk.ToolCallContent) (n int) {
 // the client shows is asked there; another one becomes a call of its own.
 func (c *conversation) permission(ctx context.Context, q *engine.Question, content []sdk.ToolCallContent,
 	options []sdk.PermissionOption) (string, error) {
-	id := sdk.ToolCallId("question-" + q.ID)
+	id, own := sdk.ToolCallId("question-"+q.ID), true
 	if q.Call != nil && q.Call.Name != gate.NetworkTool {
 		call := callID(q.Agent, q.Call.Call)
 		c.mu.Lock()
 		if c.calls[call] {
-			id = call
+			id, own = call, false
 		}
 		c.mu.Unlock()
 	}
 	title := show.Title(q).String()
 	title = strings.TrimPrefix(title, "? ")
-	own := strings.HasPrefix(string(id), "question-")
 	if own {
 		c.update(sdk.StartToolCall(id, title, sdk.WithStartKind(sdk.ToolKindOther), sdk.WithStartContent(content)))
 	}
@@ -194,17 +196,15 @@ func (c *conversation) choose(ctx context.Context, q engine.Question) (engine.An
 	var options []sdk.PermissionOption
 	declines := false
 	for _, o := range q.Options {
-		name, kind := capital(o.Label), sdk.PermissionOptionKindAllowOnce
-		if o.Help != "" {
-			name += ": " + o.Help
-		}
+		kind := sdk.PermissionOptionKindAllowOnce
 		if o.ID == engine.OptionNo {
 			kind, declines = sdk.PermissionOptionKindRejectOnce, true
 		}
-		options = append(options, sdk.PermissionOption{OptionId: sdk.PermissionOptionId(o.ID), Name: plain.Line(name), Kind: kind})
+		options = append(options, permissionOption(o, kind))
 	}
 	if !declines {
-		options = append(options, sdk.PermissionOption{OptionId: none, Name: "Cancel", Kind: sdk.PermissionOptionKindRejectOnce})
+		options = append(options,
+			permissionOption(engine.Option{ID: none, Label: "Cancel"}, sdk.PermissionOptionKindRejectOnce))
 	}
 	content := c.subject(&q)
 	if sizeOf(content) > maxAsked {
@@ -215,13 +215,6 @@ func (c *conversation) choose(ctx context.Context, q engine.Question) (engine.An
 		return engine.Answer{Declined: true}, err
 	}
 	return engine.Answer{Option: picked}, nil
-}
-
-func capital(s string) string {
-	if s == "" {
-		return s
-	}
-	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 // An elicitation asks the client's user to fill in a form or to visit a page.

@@ -294,7 +294,7 @@ func rootCommand(args []string) *cobra.Command {
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	listTopics(root, help)
-	args, problems, err := withoutUnknown(root, emptyResume(joinValue(joinValue(args, "--debug", debugTopics),
+	args, problems, err := withoutUnknown(root, emptyResume(root, joinValue(joinValue(args, "--debug", debugTopics),
 		"--worktree", worktree.Names)))
 	f.problems = problems
 	if err != nil {

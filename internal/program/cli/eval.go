@@ -149,6 +149,7 @@ func (f *evalFlags) run(c *cobra.Command, args []string) error {
 		fmt.Fprintf(c.ErrOrStderr(), "knack: info: %s of this project %s not trusted, and not among the others (--trust)\n",
 			plain.Count(n, "skill"), verb)
 	}
+	w.idle(c, f)
 	results, err := w.run(c, f)
 	if results == nil {
 		return err
@@ -182,6 +183,37 @@ func (f *evalFlags) check(c *cobra.Command) error {
 	return nil
 }
 
+// idle says what was asked for and has no effect.
+func (w *bench) idle(c *cobra.Command, f *evalFlags) {
+	info := func(format string, args ...any) {
+		fmt.Fprintf(c.ErrOrStderr(), "knack: info: "+format+"\n", args...)
+	}
+	var idle []string
+	set := func(names ...string) {
+		for _, name := range names {
+			if c.Flags().Changed(name) {
+				idle = append(idle, "--"+name)
+			}
+		}
+	}
+	switch {
+	case f.model == eval.ModelFind:
+		set("judge", "effort", "old", "config", "mode", "recordings", "trials", "max-turns", "max-cost", "resume", "min-pass")
+		cases := 0
+		for _, s := range w.skills {
+			cases += len(s.Set.Cases)
+		}
+		if cases > 0 {
+			info("--model find asks the queries only; %s left out", plain.Count(cases, "case"))
+		}
+	case record.Mode(f.mode) == record.Live:
+		set("recordings")
+	}
+	if len(idle) > 0 {
+		info("no effect here: %s", strings.Join(idle, ", "))
+	}
+}
+
 // mine reports whether the skills that the user has here are the others. Recordings must be replayed elsewhere.
 func (f *evalFlags) mine() bool { return f.pool == "" && record.Mode(f.mode) == record.Live }
 
@@ -205,8 +237,8 @@ func (f *evalFlags) base() (*eval.Results, error) {
 // A bench has the skills that are evaluated and those beside them.
 type bench struct {
 	cat    *knack.Catalog
+	finder knack.Finder
 	view   knack.View
-	finder *knack.Finder
 	skills []*suite.Suite
 	engine *engine.Engine
 }
@@ -312,10 +344,7 @@ func (w *bench) load(ctx context.Context, f *evalFlags, dirs []string) error {
 			all = append(all, knack.Dir(dir, knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted}))
 		}
 	}
-	w.cat, w.view, w.finder = knack.Load(ctx, all...), p.View(), p.Finder()
-	if f.pool != "" {
-		w.finder = &knack.Finder{} // the stored index is that of the user's skills
-	}
+	w.cat, w.view = knack.Load(ctx, all...), p.View()
 	w.view.For = knack.ByModel
 	return nil
 }
@@ -380,10 +409,10 @@ func (w *bench) add(f *evalFlags, s *knack.Skill, files []string, several bool) 
 	if len(files) == 0 {
 		return &engine.Error{Err: fmt.Errorf("the skill %s has no set of queries or cases", plain.Line(s.Name)), Hint: writeSet}
 	}
-	m := &suite.Suite{Skill: s, View: w.view}
+	m := &suite.Suite{Skill: s, View: w.view, Finder: &w.finder}
 	m.Set, m.Problems = format.Read(s.Name, dir, files...)
 	for _, other := range w.cat.Skills() {
-		if other != s && (f.mine() || f.pool != "") {
+		if other != s && (f.mine() || f.pool != "" || f.model == eval.ModelFind) {
 			m.Others = append(m.Others, other)
 		}
 	}
@@ -397,7 +426,13 @@ func (f *evalFlags) failed(r *eval.Results, base *eval.Results) (failed []string
 		failed = append(failed, p.Skill+": "+fmt.Sprintf(format, args...))
 	}
 	for _, p := range r.Reports {
-		if n := len(p.Problems); n > 0 {
+		n := 0
+		for _, x := range p.Problems {
+			if !x.Warning {
+				n++
+			}
+		}
+		if n > 0 {
 			fail(p, "%s", plain.Count(n, "problem"))
 		}
 		if g := p.Routing; g != nil && g.Recall.Of > 0 && g.Recall.Rate < float64(f.minRecall) {

@@ -26,7 +26,7 @@ func (w *bench) run(c *cobra.Command, f *evalFlags) (*eval.Results, error) {
 	results := &eval.Results{Version: 1, Reports: []*eval.Report{}}
 	if f.model == eval.ModelFind {
 		for _, s := range w.skills {
-			p, err := w.search(c.Context(), f, s)
+			p, err := s.Search(c.Context(), f.jobs, f.seed)
 			if err != nil {
 				return nil, err
 			}
@@ -39,7 +39,7 @@ func (w *bench) run(c *cobra.Command, f *evalFlags) (*eval.Results, error) {
 		return nil, err
 	}
 	defer w.engine.Close()
-	if err := w.ask(c, f, o); err != nil {
+	if err := w.ask(c, f, o, 1); err != nil {
 		return nil, err
 	}
 	ctx, drain, stop := twice(c.Context(), func() {
@@ -69,26 +69,6 @@ func (w *bench) run(c *cobra.Command, f *evalFlags) (*eval.Results, error) {
 	return results, nil
 }
 
-// search asks the program's own search for a skill.
-func (w *bench) search(ctx context.Context, f *evalFlags, s *suite.Suite) (*eval.Report, error) {
-	queries := *s.Set
-	queries.Cases = nil // they need a model
-	listing := eval.Describe(ctx, w.cat, w.view, s.Skill.Name)
-	if len(queries.Queries) == 0 {
-		p := &eval.Report{Version: 1, Skill: s.Skill.Name, Model: f.model, Problems: s.Problems}
-		p.Cost.Listing, p.Cost.Body = listing.Entry, listing.Body
-		return p, nil
-	}
-	offered := func(s *knack.Skill) bool { return w.cat.Offers(s, w.view) }
-	p, err := eval.Run(ctx, &queries, eval.Options{Runner: eval.Searching(w.finder, w.cat, offered), Model: f.model,
-		Jobs: f.jobs, Seed: f.seed, Trials: 1, Listing: listing})
-	if err != nil {
-		return nil, err
-	}
-	p.Problems = append(s.Problems, p.Problems...)
-	return p, nil
-}
-
 // options opens the engine that knows the models, and returns what all suites have in common.
 func (w *bench) options(c *cobra.Command, f *evalFlags) (suite.Options, error) {
 	o := suite.Options{Mode: record.Mode(f.mode), Effort: f.effort, Requests: f.maxTurns, Run: eval.Options{Trials: f.trials,
@@ -96,29 +76,30 @@ func (w *bench) options(c *cobra.Command, f *evalFlags) (suite.Options, error) {
 	for _, name := range f.configs {
 		o.Run.Configs = append(o.Run.Configs, eval.Config(name))
 	}
+	if f.old != "" && len(f.configs) == 0 {
+		o.Run.Configs = []eval.Config{eval.With, eval.Without, eval.Old}
+	}
 	var err error
-	if w.engine, err = engine.Open(c.Context(), f.options()); err != nil {
-		return o, err
-	}
-	o.Engine = f.options()
-	o.Engine.Skills, o.Engine.AddDirs = nil, nil // the suite has them
-	if o.Mode != record.Live {                   // what is recorded must be replayed by others
-		o.Engine.NoSettings, o.Engine.Layers, o.Engine.Settings = true, []string{}, nil
-		o.Engine.Plugins = nil
-	}
-	o.Engine.NoSkills = !f.mine() // also not those of the program, which change with its version
-	all := w.engine.Models()
-	o.Find = all.Tried
-	if o.Model, err = w.model(c.Context(), f, f.model); err != nil {
-		return o, errors.Join(err, w.engine.Close())
-	}
-	if f.judge != "" {
-		if o.Judge, err = w.model(c.Context(), f, f.judge); err != nil {
-			return o, errors.Join(err, w.engine.Close())
+	if w.engine == nil {
+		if w.engine, err = engine.Open(c.Context(), f.options()); err != nil {
+			return o, err
 		}
 	}
-	if f.maxCost > 0 && o.Mode != record.Replay {
+	if o.Engine = suite.Reproducible(); o.Mode == record.Live {
+		o.Engine = engine.Options{Settings: f.settings, NoSkills: !f.mine()}
+	}
+	o.Engine.Version, o.Engine.Above = version(), f.options().Above
+	all := w.engine.Models()
+	o.Find = all.Tried
+	o.Model, err = w.model(c.Context(), f, f.model)
+	if err == nil && f.judge != "" {
+		o.Judge, err = w.model(c.Context(), f, f.judge)
+	}
+	if err == nil && f.maxCost > 0 && o.Mode != record.Replay {
 		err = all.Price(o.Model.Info())
+	}
+	if err != nil {
+		err = errors.Join(err, w.engine.Close())
 	}
 	return o, err
 }
@@ -139,14 +120,16 @@ func (w *bench) model(ctx context.Context, f *evalFlags, name string) (llm.Model
 	return m, err
 }
 
-// ask shows what a live run may cost, and asks if that is much.
-func (w *bench) ask(c *cobra.Command, f *evalFlags, o suite.Options) error {
+// ask shows what a live run may cost if it is made a number of times, and asks if that is much.
+func (w *bench) ask(c *cobra.Command, f *evalFlags, o suite.Options, times int) error {
 	if o.Mode == record.Replay {
 		return nil
 	}
 	var all suite.Estimate
-	for _, s := range w.skills {
-		all.Add(s.Estimate(c.Context(), o))
+	for range times {
+		for _, s := range w.skills {
+			all.Add(s.Estimate(c.Context(), o))
+		}
 	}
 	what := fmt.Sprintf("about %s to %s", plain.Count(all.Requests, "request"), plain.Line(o.Model.Info().ID))
 	priced := w.engine.Models().Price(o.Model.Info()) == nil
@@ -190,9 +173,6 @@ func (w *bench) one(ctx context.Context, c *cobra.Command, f *evalFlags, o suite
 		}
 		defer remove()
 		o.Old = old
-		if len(o.Run.Configs) == 0 {
-			o.Run.Configs = []eval.Config{eval.With, eval.Without, eval.Old}
-		}
 	}
 	o.Commands = w.trusted(s.Skill) || f.trust
 	f.place(&o, w, s)

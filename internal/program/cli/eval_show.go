@@ -34,7 +34,15 @@ func (f *evalFlags) print(c *cobra.Command, r *eval.Results, partial bool) error
 			return err
 		}
 	}
-	if len(r.Failed) == 0 || partial {
+	if partial {
+		return nil
+	}
+	return failures(c, r)
+}
+
+// failures prints what failed, and returns the error that ends the program; nil: nothing has.
+func failures(c *cobra.Command, r *eval.Results) error {
+	if len(r.Failed) == 0 {
 		return nil
 	}
 	for _, s := range r.Failed {
@@ -53,7 +61,7 @@ func (f *evalFlags) writeAll(c *cobra.Command, r *eval.Results) error {
 		name := filepath.Join(f.write, filepath.FromSlash(file.Name))
 		err := outfile.Mkdir(base, filepath.Dir(name), 0o777)
 		if err == nil {
-			err = outfile.Save(base, name, 0o666, true, func(w io.Writer) error { return file.Write(w) })
+			err = outfile.Save(base, name, 0o666, true, file.Write)
 		}
 		if err != nil {
 			return fmt.Errorf("--write: %w", plainPath(err))
@@ -75,7 +83,6 @@ type evalLine struct {
 func newEvalLine(c *cobra.Command, skill string) *evalLine {
 	l := &evalLine{skill: skill, began: time.Now()}
 	if f, ok := underlying(c.ErrOrStderr()).(*os.File); ok && isTerminal(f) && os.Getenv("TERM") != "dumb" {
-		l.w = c.ErrOrStderr()
 		l.w = f
 	}
 	return l

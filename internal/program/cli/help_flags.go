@@ -18,7 +18,7 @@ var flagGroups = []struct {
 		"debug", "workspace", "worktree", "add-dir", "settings", "help", "version"}},
 	{"Model", []string{"model", "effort", "fallback-model", "list-models", "system-prompt",
 		"system-prompt-file", "append-system-prompt", "append-system-prompt-file", "betas",
-		"task-budget", "max-turns", "max-cost", "background", "exit-refused"}},
+		"task-budget", "goal", "max-turns", "max-cost", "background", "exit-refused"}},
 	{"Permissions", []string{"permission-mode", "allow", "allowed-tools", "ask", "deny", "disallowed-tools", "trust",
 		"sandbox", "dangerously-skip-permissions"}},
 	{"Skills, tools and agents", []string{"skill", "no-skills", "bare", "index", "prompt-template", "plugin-dir", "tools",

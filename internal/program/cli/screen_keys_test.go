@@ -391,7 +391,8 @@ func TestScreenBackground(t *testing.T) {
 			"command": "echo begun; until test -e stop; do sleep 0.05; done; echo over"}}}},
 		llmtest.Answer{Want: []string{"The user moved it to the background, where it runs as background job 1"},
 			Calls: []llmtest.Call{{ID: "b", Name: "bash_output", Input: map[string]any{"id": "1"}}}},
-		llmtest.Answer{Want: []string{"begun"}, Text: "It goes on."}))
+		llmtest.Answer{Want: []string{"begun"}, Text: "It goes on."},
+		llmtest.Answer{Want: []string{"has ended or reports"}, Text: "It ended."}))
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
 	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
@@ -402,7 +403,7 @@ func TestScreenBackground(t *testing.T) {
 	k.types("\x02")
 	k.shows(w, h, `(?s)Runs in the background as 1: echo begun.*It goes on\.\n\n  in the background: echo begun`)
 	d.file(t, "stop", "")
-	k.shows(w, h, `It goes on\.\n\n❯`)
+	k.shows(w, h, `(?s)· Background command 1 .*exited with.*It ended\.\n\n❯`)
 	k.types("!echo up; sleep 1000\r\x02") // ctrl+b waits until the command has started
 	k.shows(w, h, `Runs in the background as 2: echo up; sleep 1000\n`)
 	k.quits()

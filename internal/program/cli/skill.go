@@ -29,6 +29,8 @@ func skillCommand() *cobra.Command {
 		skillPinCommand(),
 		skillNewCommand(),
 		skillCheckCommand(),
+		skillTestCommand(),
+		skillImproveCommand(),
 		skillPackCommand(),
 		skillAddCommand(),
 		skillSetupCommand(),

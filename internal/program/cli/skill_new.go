@@ -29,8 +29,9 @@ func skillNewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Create a skill with a SKILL.md to fill in",
-		Long: `Create a skill: a SKILL.md to fill in, and an example each of a script, a reference
-and an asset. Existing files are never changed.`,
+		Long: `Create a skill: a SKILL.md to fill in, an example each of a script, a reference and an
+asset, and in evals three queries and a task to try it with (knack skill test).
+Existing files are never changed.`,
 		Example: "  knack skill new release-notes\n  knack skill new release-notes --path ~/.claude/skills",
 		Args:    exactly(1, "knack skill new release-notes"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -47,8 +48,7 @@ func newSkill(c *cobra.Command, name, parent string) error {
 		return engine.Usagef("use a-z, 0-9 and single hyphens: knack skill new my-skill", "the name %q %s", name, why)
 	}
 	var files []extract.File
-	words := strings.ReplaceAll(name, "-", " ")
-	title := strings.ToUpper(words[:1]) + words[1:]
+	title := plain.Capital(strings.ReplaceAll(name, "-", " "))
 	err := fs.WalkDir(skillTemplate, "skilltemplate", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -90,6 +90,7 @@ func nextSteps(w io.Writer, name, dir string) {
 	fmt.Fprintln(w, "next steps:")
 	step("edit", filepath.Join(dir, "SKILL.md"))
 	step("check", "knack skill check "+dir)
+	step("test", "knack skill test "+dir)
 	step("try", "knack --skill "+dir+" '/"+name+"'") // without trust, which each change of the file would end
 	cwd, err := os.Getwd()
 	abs, _ := filepath.Abs(dir)

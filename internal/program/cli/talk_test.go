@@ -223,8 +223,8 @@ func serve(t *testing.T, answers ...llmtest.Answer) *llmtest.Server {
 func TestWokenLine(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t, llmtest.Answer{When: "^one$", Text: "First."},
-		llmtest.Answer{When: "(?s)ran in the background.*tests fail 1$", Text: "Saw the first."},
-		llmtest.Answer{When: "(?s)ran in the background.*tests fail 2$", Text: "Saw the second."},
+		llmtest.Answer{When: "(?s)in the background has ended or reports.*tests fail 1$", Text: "Saw the first."},
+		llmtest.Answer{When: "(?s)in the background has ended or reports.*tests fail 2$", Text: "Saw the second."},
 		llmtest.Answer{When: "^three$", Text: "Third."}))
 	d.file(t, "count", "0")
 	k := d.open(t, "--settings", asyncHook(t, `n=$(($(cat count) + 1)); [ $n -lt 3 ] || exit 0

@@ -256,13 +256,16 @@ func flagError(c *cobra.Command, err error) error {
 }
 
 // emptyResume gives -r an empty ID where none follows: in the terminal the user picks the session from a list.
-func emptyResume(args []string) []string {
+func emptyResume(root *cobra.Command, args []string) []string {
 	end := slices.Index(args, "--")
 	if end < 0 {
 		end = len(args)
 	}
 	i := slices.IndexFunc(args[:end], func(a string) bool { return a == "-r" || a == "--resume" })
 	if i < 0 || i+1 < end && !strings.HasPrefix(args[i+1], "-") {
+		return args
+	}
+	if c, _, err := root.Find(args[:end]); err == nil && c != root { // such as knack eval, where it is a switch
 		return args
 	}
 	return slices.Concat(args[:i], []string{"--resume="}, args[i+1:])

@@ -4,12 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"os/signal"
 	"runtime"
 	"strconv"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +36,7 @@ loads anything from elsewhere, and text of strangers stays text.`,
 			if port < 0 || port > 65535 {
 				return engine.Usagef("knack web --port 7331", "--port %d is not a port", port)
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
+			ctx, stop := signals(c.Context())
 			defer stop()
 			s, err := web.Open(ctx, f.options())
 			if err != nil {

@@ -380,9 +380,9 @@ func TestApproval(t *testing.T) {
 	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"setMode","mode":"bypassPermissions",`+
 		`"destination":"session"}]}`, `touch c`)
 	h.expect(`"subtype":"permission_denied"`, `when the program starts`)
-	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"removeRules","rules":[],"destination":"session"}]}`,
+	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"forgetRules","rules":[],"destination":"session"}]}`,
 		`touch d`)
-	h.expect(`"type":"tool_result"`, `"is_error":true`, `removeRules`)
+	h.expect(`"type":"tool_result"`, `"is_error":true`, `forgetRules`)
 	h.answers(`{"behavior":"perhaps"}`, `touch e`)
 	h.expect(`"type":"tool_result"`, `"is_error":true`, `perhaps`)
 	line := h.expect(`"subtype":"can_use_tool"`, "touch f")

@@ -65,7 +65,7 @@ func TestRewakeTurn(t *testing.T) {
 	t.Parallel()
 	hook := `until [ -e go ]; do sleep 0.02; done; echo "the tests fail" >&2; exit 2`
 	h := newHost(t, llmtest.New(llmtest.Reply("first"),
-		llmtest.Answer{Want: []string{"ran in the background", "the tests fail"}, Text: "saw it"}), nil,
+		llmtest.Answer{Want: []string{"in the background has ended or reports", "the tests fail"}, Text: "saw it"}), nil,
 		values(map[string]any{"hooks": map[string]any{"Stop": []any{map[string]any{"hooks": []any{map[string]any{
 			"type": "command", "command": hook, "asyncRewake": true, "once": true}}}}}}))
 	h.ask("1", `{"subtype":"initialize"}`)
@@ -81,7 +81,7 @@ func TestRewakeLimit(t *testing.T) {
 	t.Parallel()
 	answers := []llmtest.Answer{llmtest.Reply("first")}
 	for range 9 {
-		answers = append(answers, llmtest.Answer{Want: []string{"ran in the background", "no tests"}, Text: "again"})
+		answers = append(answers, llmtest.Answer{Want: []string{"in the background has ended or reports", "no tests"}, Text: "again"})
 	}
 	h := newHost(t, llmtest.New(answers...), nil,
 		values(map[string]any{"hooks": map[string]any{"Stop": []any{map[string]any{"hooks": []any{map[string]any{

@@ -445,7 +445,7 @@ func (f *Front) Show(log *session.Log) {
 					f.Event(engine.Event{Event: agent.Event{Call: p.Call}})
 				}
 			}
-		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Compaction != nil, e.Agent != nil:
+		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Compaction != nil, e.Agent != nil, e.Note != nil:
 			f.Event(engine.Event{Event: agent.Event{Entry: &e}})
 		}
 	}

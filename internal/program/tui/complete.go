@@ -93,7 +93,7 @@ func (a *app) menu() {
 	m.filter()
 	named := func(i int) bool { return strings.Contains(strings.ToLower(m.items[i].label), strings.ToLower(query)) }
 	switch slash := strings.HasPrefix(word, "/"); {
-	case slash && slices.Contains(a.otherNames(), query):
+	case slash && isOtherName(a.session.Engine().Project().Commands(), query):
 		m.at = -1 // a command is typed by another name of it: Enter sends that
 	case slash && slices.ContainsFunc(m.found, named):
 		m.found = slices.DeleteFunc(m.found, func(i int) bool { return !named(i) })
@@ -106,12 +106,9 @@ func (a *app) menu() {
 	}
 }
 
-// otherNames returns the names by which commands are known beside their own.
-func (a *app) otherNames() (all []string) {
-	for _, c := range a.session.Engine().Project().Commands() {
-		all = append(all, c.Also...)
-	}
-	return all
+// isOtherName reports whether a command is known by this name beside its own.
+func isOtherName(all []engine.Command, name string) bool {
+	return slices.ContainsFunc(all, func(c engine.Command) bool { return slices.Contains(c.Also, name) })
 }
 
 // ownBonus lets commands of the program come before skills that match as well, but not before a skill whose name

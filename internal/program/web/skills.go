@@ -212,7 +212,7 @@ func (p *page) skillFacts(skills *command.Skills, f knack.Finding, info command.
 	for _, field := range info.Fields {
 		switch field.Key {
 		case "license", "compatibility", "metadata", "version", "author":
-			all = append(all, text(strings.ToUpper(field.Key[:1])+field.Key[1:], strings.Trim(string(field.Value), `"`)))
+			all = append(all, text(plain.Capital(field.Key), strings.Trim(string(field.Value), `"`)))
 		}
 	}
 	p.facts(all...)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 //go:embed style.css page.js
@@ -161,5 +162,5 @@ func sentence(text string) string {
 	if text == "" || strings.HasSuffix(text, ".") {
 		return text
 	}
-	return strings.ToUpper(text[:1]) + text[1:] + "."
+	return plain.Capital(text) + "."
 }

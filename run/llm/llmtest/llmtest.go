@@ -4,8 +4,7 @@
 // [NewServer], an HTTP server that returns the same answers in the vendors' formats and rejects the
 // requests that the vendors reject.
 //
-// A [Recorder] wraps a model and writes its exchanges; [Replay] answers from what was written. A host can so test its
-// own program with the answers of a real model.
+// Package eval/record keeps the answers of a real model, and replays them.
 //
 // A script is a list of [Answer] values, or a file with a JSON array of them ([ReadScript]).
 // Answers are used in order, but one with When is skipped until the last user message matches it,
