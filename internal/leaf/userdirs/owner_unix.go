@@ -3,9 +3,7 @@
 package userdirs
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -42,11 +40,8 @@ func CheckOwned(file string) error {
 // other. As with git, what root does through sudo may be in the directories of who called it.
 func CheckPrivate(dir string) error {
 	info, err := os.Stat(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if err != nil { // there is nothing to read there, and writing fails
 		return nil
-	}
-	if err != nil {
-		return err
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	mode := info.Mode().Perm()
