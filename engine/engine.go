@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
-	"strings"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
