@@ -135,7 +135,7 @@ func (t *Turn) serversOf(d *agent.Definition) agent.Servers {
 		switch {
 		case known(c.Name):
 			report("its own MCP server %.100q is not started: a server with that name is configured", c.Name)
-		case !s.servers.claim(&c):
+		case !s.servers.Claim(&c):
 			report("its own MCP server %.100q is not started: another agent defines a server with that name", c.Name)
 		default:
 			return false
@@ -152,16 +152,16 @@ func (t *Turn) serversOf(d *agent.Definition) agent.Servers {
 		}
 		x.Rules = append(x.Rules, "mcp__"+mcp.Safe(servers[i].Name))
 	}
-	client := s.engine.servers.newClient(p, servers, s.changed)
+	client := serverProject{s.engine, p}.NewClient(servers, s.changed)
 	x.Tools = func() tool.Set {
 		set := client.Tools(s.elicit)
 		if client.HasResources() {
 			set = append(set, mcp.ResourceTools(client)...)
 		}
-		return s.servers.chosen(set)
+		return s.servers.Chosen(set)
 	}
 	x.Start = func(ctx context.Context) func() {
-		end := s.servers.startOf(d.Name, client)
+		end := s.servers.StartOf(d.Name, client)
 		if client.Wait(ctx) == nil {
 			for _, st := range client.Servers() {
 				if st.State != mcp.Connected {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/servers"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
@@ -201,12 +202,12 @@ func isResource(word string) bool {
 }
 
 // splitResource splits a word that names a resource of an MCP server.
-func splitResource(servers *Servers, word string) (server, uri string, ok bool) {
+func splitResource(known *servers.Session, word string) (server, uri string, ok bool) {
 	if !isResource(word) {
 		return "", "", false
 	}
 	server, uri, _ = strings.Cut(word, ":")
-	return server, strings.TrimRight(uri, ",;!)"), slices.ContainsFunc(servers.List(),
+	return server, strings.TrimRight(uri, ",;!)"), slices.ContainsFunc(known.List(),
 		func(x mcp.Status) bool { return x.Name == server })
 }
 
@@ -235,8 +236,8 @@ func (a *attachment) resource(ctx context.Context, server, uri string) ([]llm.Pa
 		return nil, err
 	}
 	servers := a.session.servers
-	servers.start()
-	res, err := a.call(ctx, mcp.ResourceTools(servers.clients()...), "read_mcp_resource", input)
+	servers.Start()
+	res, err := a.call(ctx, mcp.ResourceTools(servers.Clients()...), "read_mcp_resource", input)
 	if err != nil {
 		return nil, err
 	}

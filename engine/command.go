@@ -54,7 +54,7 @@ func SlashCommands(all []Command) []knack.SlashCommand {
 // templates and the host's commands.
 func (t *Turn) Commands() []knack.SlashCommand {
 	p := t.project
-	all, _ := p.commands(t.session.Catalog(), t.View(), t.host.Commands, t.session.servers.prompts()...)
+	all, _ := p.commands(t.session.Catalog(), t.View(), t.host.Commands, withHints(t.session.servers.Prompts())...)
 	return all
 }
 
@@ -174,7 +174,7 @@ func (t *Turn) Complete(line string) []string {
 	}
 	if !ok || strings.ContainsAny(typed, " \t") {
 		word := line[strings.LastIndexAny(line, " \t\n")+1:]
-		return t.session.servers.complete(strings.TrimSuffix(line, word), word)
+		return t.session.servers.Complete(strings.TrimSuffix(line, word), word)
 	}
 	var names, similarNames []string // the second: names that do not begin with what was typed
 	score := map[string]int{}

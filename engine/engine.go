@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/servers"
 	"github.com/knack-agent/knack/internal/leaf/filetree"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
@@ -30,7 +31,7 @@ type Engine struct {
 
 	library *knack.Library
 	notices notices
-	servers directoryServers
+	servers servers.Directory
 	finder  *knack.Finder
 	pinned  pinnedScripts
 	opened  time.Time
@@ -69,7 +70,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	e := &Engine{library: knack.NewLibrary(ctx, p.sources...), finder: p.Finder(), sessions: map[*Session]bool{},
 		opened: opened, atStart: map[string]bool{}}
 	e.notices.changed = e.sessionsChanged
-	e.servers = directoryServers{project: e.Project, library: e.library, notices: &e.notices, changed: e.sessionsChanged}
+	e.servers = servers.Directory{Project: func() servers.Project { return serverProject{e, e.Project()} },
+		Library: e.library, Report: e.notices.add, Changed: e.sessionsChanged, Silent: p.options.Env.StateFile("mcp/silent.json")}
 	for _, k := range e.Catalog().Skills() {
 		e.atStart[k.Path] = true
 	}
@@ -197,7 +199,7 @@ func (e *Engine) reload(ctx context.Context, o Options) (Reloaded, error) {
 		return Reloaded{}, errors.Join(err, now.Close())
 	}
 	e.library.Replace(ctx, now.sources...)
-	e.servers.reload()
+	e.servers.Reload()
 	c.NewSkills = e.Catalog().Skills()
 	logSkills(now, e.Catalog())
 	return c, nil
@@ -243,7 +245,7 @@ func (e *Engine) sessionsChanged() {
 func (e *Engine) Notices() []knack.Problem { return e.notices.all() }
 
 // MCP returns the client for the directory's MCP servers, which start after the first request.
-func (e *Engine) MCP() *mcp.Client { return e.servers.client() }
+func (e *Engine) MCP() *mcp.Client { return e.servers.Client() }
 
 // Close ends the sessions and closes the workspace.
 func (e *Engine) Close() error {
@@ -254,7 +256,7 @@ func (e *Engine) Close() error {
 	for _, s := range e.open() {
 		errs = append(errs, s.Close())
 	}
-	errs = append(errs, e.servers.close())
+	errs = append(errs, e.servers.Close())
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ws != nil {

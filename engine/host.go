@@ -66,7 +66,7 @@ func (t *Turn) mayRead(ctx context.Context, name, path string) error {
 // managed ask rules refuse it, because nobody is asked.
 func (t *Turn) ReadResource(ctx context.Context, server, uri string) ([]mcp.Content, error) {
 	var client *mcp.Client
-	for _, c := range t.session.servers.clients() {
+	for _, c := range t.session.servers.Clients() {
 		if slices.ContainsFunc(c.Servers(), func(s mcp.Status) bool { return s.Name == server }) {
 			client = c
 			break

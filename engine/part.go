@@ -225,7 +225,7 @@ func (c *Conv) CallServer(ctx context.Context, name string, input any) (tool.Res
 			return tool.Result{}, err
 		}
 	}
-	t, ok := servers.tools().Find(name)
+	t, ok := servers.Tools().Find(name)
 	if !ok {
 		return tool.Result{}, ErrNoTool
 	}

@@ -240,7 +240,7 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 			}
 		}
 	}
-	q.Text = cmp.Or(q.Text, s.servers.describe(r.Tool))
+	q.Text = cmp.Or(q.Text, s.servers.Describe(r.Tool))
 	for _, c := range r.Choices {
 		if c == gate.No && r.Edits {
 			q.Options = append(q.Options, Option{ID: OptionEdits, Label: "yes, and stop asking for edits in this folder", Allow: true,

@@ -96,7 +96,7 @@ func (s *Session) beginTurn(ctx context.Context) (_ context.Context, end func(un
 func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
 	_, reports := s.jobs.happened(s.hooks)
 	s.woken.begin(in.Event, reports)
-	if awaitCalled(ctx, s.servers, in.Text) != nil {
+	if s.servers.AwaitCalled(ctx, in.Text) != nil {
 		yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 		return false
 	}
@@ -156,7 +156,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 			err = t.addHint(in.Text, err)
 		}
 		if e.End != nil && ctx.Err() == nil {
-			s.servers.start() // waits until those that cannot be started are reported: see newAgent
+			s.servers.Start() // waits until those that cannot be started are reported: see newAgent
 		}
 		if !yield(Event{Event: e}, err) || err != nil {
 			return false

@@ -60,10 +60,10 @@ func serverCaches(p *Project, s mcp.Server) (caches []sandbox.Cache) {
 
 // unwritable says that the sandbox did not let the program of a server write, and what allows it; "": it was not the
 // sandbox. What ended a call is reported to the user, too: not every front end shows the results of calls.
-func (d *directoryServers) unwritable(s mcp.Server, u mcp.Unwritten) string {
-	text := d.unwritten(s, u)
+func (r serverRunner) unwritable(s mcp.Server, u mcp.Unwritten) string {
+	text := r.unwritten(s, u)
 	if text != "" && !u.Start {
-		d.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
+		r.engine.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
 			Message: "MCP server " + s.Name + ": " + text})
 	}
 	return text
@@ -71,9 +71,9 @@ func (d *directoryServers) unwritable(s mcp.Server, u mcp.Unwritten) string {
 
 // unwritten is the text of unwritable. If a program only said that something is missing, then so is the directory
 // above; but Node.js also says it of a directory to be made with those above it, which are there.
-func (d *directoryServers) unwritten(s mcp.Server, u mcp.Unwritten) string {
+func (r serverRunner) unwritten(s mcp.Server, u mcp.Unwritten) string {
 	path := u.Path
-	p := d.project()
+	p := r.engine.Project()
 	policy, err := p.SandboxPolicy(p.dir)
 	if err != nil {
 		return ""

@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine/project/instructions"
+	"github.com/knack-agent/knack/engine/servers"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
@@ -58,7 +59,7 @@ type Session struct {
 	active       tool.Set       // the active ones among them
 	unlisted     tool.Set       // tools that the model may call but that are not listed for it
 	removedTools []string       // tools that the agent would add but must not
-	servers      *Servers
+	servers      *servers.Session
 	queue        queue
 	parts        liveParts
 	place        place // where its tools work
@@ -162,8 +163,8 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	s.background.Changed = s.changed
 	s.place.home = home
-	s.servers = &Servers{shared: &e.servers, changed: s.changed, elicit: s.elicit,
-		chosen: func(set tool.Set) tool.Set {
+	s.servers = &servers.Session{Shared: &e.servers, Changed: s.changed, Elicit: s.elicit,
+		Chosen: func(set tool.Set) tool.Set {
 			return slices.DeleteFunc(chosenTools(e.Project(), o.Tools, s.files, set), e.Project().withholds)
 		}}
 	if s.firstNew > 0 {
@@ -326,7 +327,7 @@ func (s *Session) SetHost(g Host) []knack.Problem {
 		return tools
 	}
 	g.Tools, g.Own = valid(g.Tools), valid(g.Own)
-	s.servers.setHost(g.Servers)
+	s.servers.SetHost(g.Servers)
 	g.Hooks = slices.Clone(g.Hooks)
 	for i := range g.Hooks {
 		if g.Hooks[i].Verify == nil {
@@ -453,10 +454,10 @@ func (s *Session) Log() *session.Log { return s.log }
 func (s *Session) ID() string { return s.log.ID() }
 
 // Catalog is the engine's catalogue with the skills of the host's servers.
-func (s *Session) Catalog() *knack.Catalog { return s.servers.catalog() }
+func (s *Session) Catalog() *knack.Catalog { return s.servers.Catalog() }
 
 // MCP returns the session's MCP servers.
-func (s *Session) MCP() *Servers { return s.servers }
+func (s *Session) MCP() *servers.Session { return s.servers }
 
 // Engine returns the open directory that the session belongs to.
 func (s *Session) Engine() *Engine { return s.engine }
@@ -627,7 +628,7 @@ func (s *Session) Close() error {
 	if cancel != nil {
 		cancel(ErrClosed)
 	}
-	err = errors.Join(err, s.jobs.release(), s.servers.close())
+	err = errors.Join(err, s.jobs.release(), s.servers.Close())
 	s.scratch.close()
 	s.engine.mu.Lock()
 	delete(s.engine.sessions, s)

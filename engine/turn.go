@@ -105,14 +105,14 @@ func (t *Turn) newAgent() *agent.Agent {
 		GoOn:         s.parts.goOn,
 		Project:      s.parts.messages(),
 		LeftOut:      leftOut(s.engine.notices.addOnce),
-		DynamicTools: s.servers.tools, MoreTools: s.servers.incomplete, Aliases: t.host.Aliases,
-		Missing: func(name string) func(context.Context) string { return missingTool(s.servers, name) },
+		DynamicTools: s.servers.Tools, MoreTools: s.servers.Incomplete, Aliases: t.host.Aliases,
+		Missing: s.servers.Missing,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,
 			Suggest:  suggestLimit(set.Skills.Suggest),
 			Reserved: p.reserved(t.host.Commands),
 			Refresh: func(ctx context.Context, name string) {
-				awaitSkill(ctx, s.servers, name)
+				s.servers.AwaitSkill(ctx, name)
 				s.engine.library.Reload(ctx)
 			},
 			Touched: t.addNested,
@@ -128,7 +128,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		},
 		Without: s.removedTools, Steer: t.steer, Debug: p.options.Debug,
 		// Programs that start take the processors from everything else.
-		Sent: func() { go s.servers.start() },
+		Sent: func() { go s.servers.Start() },
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
 			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
@@ -173,36 +173,24 @@ func (t *Turn) newAgent() *agent.Agent {
 // tools returns the tools that the model has throughout the turn.
 func (t *Turn) tools() tool.Set {
 	s := t.session
-	return slices.Concat(s.active, t.host.Tools, t.host.Own, s.unlisted, s.servers.waitTool())
+	return slices.Concat(s.active, t.host.Tools, t.host.Own, s.unlisted, s.servers.WaitTool())
 }
 
 // notice returns what the model is told before a request by the parts, by servers that were connected meanwhile about
 // their tools, and about what happened in the background.
 func (t *Turn) notice(state session.State) *session.Note {
 	s := t.session
-	return joinNotes(joinNotes(s.parts.note(Asking{Mode: s.Mode()}, state), s.servers.instructions(state)), s.jobs.news())
+	return joinNotes(joinNotes(s.parts.note(Asking{Mode: s.Mode()}, state), s.servers.Instructions(state)), s.jobs.news())
 }
 
 // AwaitServers waits for what the first request of a session waits for: servers whose tools are not known yet, if the
 // session's options ask for it, as long as mcp.firstWait says. Afterwards it returns at once. The error is that of ctx.
 func AwaitServers(ctx context.Context, s *Session) error {
-	limit := firstWait(s.engine.Project().config.Settings.MCP.FirstWait)
-	if s.options.Waiting == nil || limit <= 0 || s.log.State().Requests > 0 {
+	if s.options.Waiting == nil || s.log.State().Requests > 0 {
 		return nil
 	}
-	return s.servers.awaitNew(ctx, limit, s.options.Waiting)
+	return s.servers.AwaitNew(ctx, s.options.Waiting)
 }
-
-// firstWait returns how long the first request waits; nil: the setting mcp.firstWait is not there.
-func firstWait(seconds *float64) time.Duration {
-	if seconds == nil {
-		return defaultFirstWait
-	}
-	return time.Duration(*seconds * float64(time.Second))
-}
-
-// defaultFirstWait is how long the first request waits for servers whose tools are not known yet.
-const defaultFirstWait = 5 * time.Second
 
 // useModel selects the model. Only a turn with requests needs it.
 func (t *Turn) useModel(ctx context.Context) (err error) {

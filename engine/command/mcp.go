@@ -9,6 +9,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/servers"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/mcp"
 )
@@ -72,14 +73,14 @@ func mcpServers(ctx context.Context, s *engine.Session, args string) (engine.Rep
 }
 
 // ownerText describes who defined a server and which sub-agent uses it.
-func ownerText(v engine.ServerInfo) string {
+func ownerText(v servers.Info) string {
 	if v.Agent == "" {
 		return v.Origin
 	}
 	return v.Origin + ", agent " + plain.Line(v.Agent)
 }
 
-func stateText(v engine.ServerInfo) string {
+func stateText(v servers.Info) string {
 	if v.LoggedIn && v.State != mcp.NeedsLogin {
 		return string(v.State) + ", logged in"
 	}
@@ -88,7 +89,7 @@ func stateText(v engine.ServerInfo) string {
 
 // showServer shows the state of one server and what it offers.
 func showServer(s *engine.Session, name string) (engine.Reply, error) {
-	all := slices.DeleteFunc(s.MCP().Infos(), func(v engine.ServerInfo) bool { return v.Name != name })
+	all := slices.DeleteFunc(s.MCP().Infos(), func(v servers.Info) bool { return v.Name != name })
 	if len(all) == 0 {
 		return engine.Reply{}, &engine.Error{Err: fmt.Errorf("there is no MCP server %q; %s", plain.Line(name), mcpUsage),
 			Hint: "/mcp"}

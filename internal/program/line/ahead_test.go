@@ -58,7 +58,7 @@ func TestTypeAhead(t *testing.T) {
 		"pages": {engine.Question{Call: &gate.Request{Tool: "bash"}, Text: "",
 			Documents: []engine.Document{{Title: "script", Text: strings.Repeat("line\n", 60)}},
 			Options:   []engine.Option{{ID: "once", Lasts: gate.Once}}},
-			[]string{"lines; Enter, all or n) ", "all\ry\ry\r", "yes, this once", "n\r"},
+			[]string{"lines; Enter, all or n) ", "all\ry\r", "yes, this once", "n\r"},
 			func(a engine.Answer) bool { return a.Declined }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -223,8 +223,15 @@ func newOffer(e *engine.Engine, bundled bool) *snapshot {
 	o := &snapshot{engine: e, catalog: e.Catalog(), view: e.Project().View(), byURI: map[string]*knack.Skill{},
 		uris: map[*knack.Skill]string{}}
 	o.view.For = knack.ByModel
+	o.view.Overrides = maps.Clone(o.view.Overrides)
 	for _, k := range o.catalog.Skills() {
-		if !o.catalog.Offers(k, o.view) || k.Origin.Kind == knack.Bundled && !bundled {
+		if k.Origin.Kind == knack.Bundled && !bundled { // also for the listing and for calls
+			if o.view.Overrides == nil {
+				o.view.Overrides = map[string]knack.SkillState{}
+			}
+			o.view.Overrides[k.Name] = knack.Off
+		}
+		if !o.catalog.Offers(k, o.view) {
 			continue
 		}
 		o.skills = append(o.skills, k)

@@ -7,12 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,184 +21,53 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/servers"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
-// directoryServers are the MCP servers of the settings and of the project, which the sessions of an Engine share. Its
-// methods may be called at any time and from any goroutine.
-type directoryServers struct {
-	project func() *Project
-	library *knack.Library // gets the servers' skills
-	notices *notices
-	changed func() // called when the state of a server has changed
-
-	mu         sync.Mutex  // locked before Engine.mu
-	current    *mcp.Client // nil: not needed yet
-	madeFor    *Project    // the Project that current was made for
-	configured []mcp.Server
-	sources    []serverSource // the servers' skills in the library
-	reported   []string       // servers whose failure was reported
-	closing    bool
+// serverProject is an engine's project as its servers see it.
+type serverProject struct {
+	engine *Engine
+	*Project
 }
 
-// newClient makes the client for servers. It does not start them.
-func (d *directoryServers) newClient(p *Project, servers []mcp.Server, changed func()) *mcp.Client {
+// Servers leaves out the problems of what needs trust, which [Project.Problems] has.
+func (p serverProject) Servers() ([]mcp.Server, []knack.Problem) {
+	all, problems := p.Project.Servers()
+	return all, slices.DeleteFunc(slices.Clone(problems), needsTrust)
+}
+
+func (p serverProject) FirstWait() time.Duration {
+	if seconds := p.config.Settings.MCP.FirstWait; seconds != nil {
+		return time.Duration(*seconds * float64(time.Second))
+	}
+	return servers.DefaultFirstWait
+}
+
+func (p serverProject) NewClient(all []mcp.Server, changed func()) *mcp.Client {
 	env := p.options.Env
 	startTime := time.Duration(p.config.Settings.MCP.StartTime * float64(time.Second))
 	if ms, err := strconv.Atoi(env.Get("MCP_TIMEOUT")); err == nil && ms > 0 {
 		startTime = time.Duration(ms) * time.Millisecond
 	}
+	run := serverRunner{p.engine}
 	o := mcp.Options{
-		Version: p.Version(), Run: d.run, Unwritable: d.unwritable, Check: checkProgram, Getenv: env.Get,
+		Version: p.Version(), Run: run.run, Unwritable: run.unwritable, Check: checkProgram, Getenv: env.Get,
 		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed,
 		Debug:        p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,
 		Proxied: func(server, _ string, proxy *url.URL) {
-			d.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " + server +
+			p.engine.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " + server +
 				" is reached through the proxy " + proxy.Host + ", so the addresses of names are not checked"})
 		},
 	}
 	if env.StateDir() != "" {
 		o.Tokens = serverTokens{env}
 	}
-	return mcp.New(o, servers...)
-}
-
-// client returns the client for the servers of the settings and of the project. It does not start them.
-func (d *directoryServers) client() (client *mcp.Client) {
-	remembered := false // a new client has skills of servers that were connected before
-	defer func() {
-		if remembered {
-			d.refresh(client)
-		}
-	}()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	p := d.project()
-	if d.closing && d.current != nil {
-		return d.current
-	}
-	if d.current != nil && d.madeFor == p {
-		return d.current
-	}
-	servers, problems := p.Servers()
-	for _, x := range problems {
-		if !needsTrust(x) { // Project.Problems reports inert ones
-			d.notices.add(x)
-		}
-	}
-	if d.current != nil && reflect.DeepEqual(servers, d.configured) {
-		d.madeFor = p
-		return d.current
-	}
-	old := d.current
-	client = d.newClient(p, servers, func() { d.refresh(client) })
-	d.current, d.configured, d.madeFor, d.sources, d.reported = client, servers, p, nil, nil
-	if old != nil {
-		go old.Close()
-	}
-	remembered = len(client.SkillLists()) > 0
-	return client
-}
-
-// serverSource is the skills of one server in the catalogue.
-type serverSource struct {
-	source knack.Source
-	list   int // see mcp.Client.SkillLists
-}
-
-// refresh updates the catalogue with the skills that the client's servers list now, reports
-// failed servers, and notifies the callers of Watch. Any goroutine may call it.
-func (d *directoryServers) refresh(client *mcp.Client) {
-	d.mu.Lock()
-	if d.current != client { // another one has replaced it
-		d.mu.Unlock()
-		return
-	}
-	var added, changed []knack.Source
-	if !d.closing {
-		lists := client.SkillLists()
-		for _, name := range slices.Sorted(maps.Keys(lists)) {
-			src := client.Skills(name)
-			i := slices.IndexFunc(d.sources, func(x serverSource) bool { return x.source == src })
-			switch {
-			case i < 0:
-				d.sources, added = append(d.sources, serverSource{src, lists[name]}), append(added, src)
-			case d.sources[i].list != lists[name]:
-				d.sources[i].list, changed = lists[name], append(changed, src)
-			}
-		}
-	}
-	reports := serverReports(client, &d.reported)
-	d.mu.Unlock()
-	if len(added) > 0 {
-		d.library.Add(context.Background(), added...)
-	}
-	if len(changed) > 0 {
-		d.library.Refresh(context.Background(), changed...)
-	}
-	for _, x := range reports {
-		d.notices.add(x)
-	}
-	d.changed()
-}
-
-// serverReports returns problems of servers that failed and of servers that leave something out. known
-// records what was reported: each kind is reported once per server.
-func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
-	var all []knack.Problem
-	once := func(key string) bool {
-		if slices.Contains(*known, key) {
-			return false
-		}
-		*known = append(*known, key)
-		return true
-	}
-	for _, s := range client.Servers() {
-		if s.State == mcp.Failed && s.Reason != "" && once("failed "+s.Name) {
-			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
-				Message: "MCP server " + s.Name + " is not connected: " + s.Reason, Hint: "knack mcp test " + mcp.Safe(s.Name)})
-		}
-		if login := "mcp login " + mcp.Safe(s.Name); s.State == mcp.NeedsLogin && once(login) {
-			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
-				Message: "MCP server " + s.Name + " needs a login", Hint: "/" + login + ", or knack " + login})
-		}
-		if n := len(s.Problems); n > 0 && once("problem "+s.Name) {
-			x := s.Problems[0]
-			if n > 1 {
-				x.Message += fmt.Sprintf(" (and %s)", plain.Count(n-1, "more problem"))
-			}
-			all = append(all, x)
-		}
-	}
-	return all
-}
-
-// reload switches to the servers of a reloaded project. Servers whose definition has not
-// changed stay connected.
-func (d *directoryServers) reload() {
-	d.mu.Lock()
-	running := d.current != nil
-	d.sources = nil // their sources were replaced together with the others
-	d.mu.Unlock()
-	if running {
-		client := d.client()
-		client.Start()
-		d.refresh(client)
-	}
-}
-
-// close stops the servers.
-func (d *directoryServers) close() error {
-	d.mu.Lock()
-	client := d.current
-	d.closing = true
-	d.mu.Unlock()
-	if client == nil {
-		return nil
-	}
-	return client.Close()
+	return mcp.New(o, all...)
 }
 
 // checkProgram returns an error if the program of a server does not exist.
@@ -222,10 +89,13 @@ func checkProgram(s mcp.Server) error {
 	return fmt.Errorf("cannot run %s: %w", s.Command, err)
 }
 
+// A serverRunner runs the programs of servers for the project that an engine has when they start.
+type serverRunner struct{ engine *Engine }
+
 // run runs the program of a server on this machine, in its own sandbox. A user's server may use
 // the network; a project's may use what was approved.
-func (d *directoryServers) run(ctx context.Context, s mcp.Server, c workspace.Command) (workspace.Exit, error) {
-	p := d.project()
+func (r serverRunner) run(ctx context.Context, s mcp.Server, c workspace.Command) (workspace.Exit, error) {
+	p := r.engine.Project()
 	if s.Origin == permission.Plugin {
 		name, _, _ := strings.Cut(strings.TrimPrefix(s.Name, "plugin:"), ":")
 		if err := p.plugins.verify(name, ""); err != nil {
@@ -290,10 +160,10 @@ func (d *directoryServers) run(ctx context.Context, s mcp.Server, c workspace.Co
 	box := sandbox.New(policy, mode)
 	defer box.Close()
 	if mode != sandbox.Off {
-		d.notices.sandbox(box.Report())
+		r.engine.notices.sandbox(box.Report())
 	}
 	if !policy.Network && box.Report().Level == sandbox.None {
-		d.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
+		r.engine.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
 			Message: "MCP server " + s.Name + ": its program can reach the whole network, because there is no sandbox",
 			Hint:    "knack doctor"})
 	}
@@ -305,7 +175,7 @@ func (d *directoryServers) run(ctx context.Context, s mcp.Server, c workspace.Co
 			release = endWithProgram(cmd)            // the sandbox does this, too
 		}
 		release, err := box.Confine(cmd, c)
-		return d.notices.restored(release, s.DefinedIn), err
+		return r.engine.notices.restored(release, s.DefinedIn), err
 	}
 	exit, err := local.Run(ctx, c)
 	if s.Network != "" && s.Network != "all" { // rules and settings do not change what was approved with the server
@@ -345,4 +215,44 @@ func (t serverTokens) Remove(key string) error {
 		return nil
 	}
 	return keys.Remove(key)
+}
+
+// withHints makes prompts of servers say what they need when a call fails.
+func withHints(all []knack.SlashCommand) []knack.SlashCommand {
+	for i, c := range all {
+		all[i].Expand = func(ctx context.Context, args string) (string, []string, error) {
+			text, commands, err := c.Expand(ctx, args)
+			if err != nil {
+				err = &Error{Err: err, Hint: plain.Line(strings.TrimSpace("/" + c.Name + " " + c.Hint))}
+			}
+			return text, commands, err
+		}
+	}
+	return all
+}
+
+// leftOut reports the tools that a model does not get.
+func leftOut(report func(knack.Problem)) func(tool, reason string) {
+	return func(name, reason string) {
+		if server, _, ok := strings.Cut(strings.TrimPrefix(name, "mcp__"), "__"); ok && strings.HasPrefix(name, "mcp__") {
+			report(mcp.LeftOut(server, name, "", reason))
+			return
+		}
+		report(knack.Problem{Code: knack.CodeNotListed, Severity: knack.Warn,
+			Message: fmt.Sprintf("the tool %s is left out: %s", name, reason)})
+	}
+}
+
+// chosenTools returns the servers' tools without those that the user removed with --tools, whose value is spec. files
+// are the session's own tools.
+func chosenTools(p *Project, spec string, files, set tool.Set) tool.Set {
+	if spec == "" || len(set) == 0 {
+		return set
+	}
+	known := slices.Concat(withAgent(files), set)
+	base := p.known().defaults + ",mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
+	chosen, _ := tool.Select(known, base, coding.Choice(spec, base))
+	return slices.DeleteFunc(set, func(t tool.Tool) bool {
+		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })
+	})
 }

@@ -1,4 +1,8 @@
-package engine
+// Package servers holds the MCP servers of an engine while they run: those that the sessions of a directory share, and
+// those of one session. It says what they offer (tools, prompts, skills, resources) as they come and go, waits for those
+// that are called, and tells the user once what is wrong with one. It does not know where servers are defined or how their
+// programs are confined: a [Project] does.
+package servers
 
 import (
 	"context"
@@ -18,28 +22,28 @@ import (
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
-	"github.com/knack-agent/knack/run/tool/coding"
 )
 
-// Servers are the MCP servers of a session: those of the directory, which its sessions share, those of the host, and
-// those of sub-agents while they run. Its methods may be called at any time and from any goroutine.
-type Servers struct {
-	shared  *directoryServers
-	changed func()                                                  // called when a server's state has changed
-	elicit  func(context.Context, mcp.Question) (mcp.Answer, error) // asks the user a server's question
-	chosen  func(tool.Set) tool.Set                                 // removes tools that the user does not want
+// Session has the MCP servers of a session: those of the directory, which its sessions share, those of the host, and
+// those of sub-agents while they run. Its methods may be called at any time and from any goroutine. The exported fields
+// are set before the first call.
+type Session struct {
+	Shared  *Directory
+	Changed func()                                                  // called when a server's state has changed
+	Elicit  func(context.Context, mcp.Question) (mcp.Answer, error) // asks the user a server's question
+	Chosen  func(tool.Set) tool.Set                                 // removes tools that the user does not want
 
 	// No lock is held while a server is called, nor while shared.client is, which has locks of its own.
 	mu        sync.Mutex
 	host      *mcp.Client  // nil: the host has no servers
 	defined   []mcp.Server // by the host
 	agents    []agentClient
-	wait      tool.Set // see waitTool
+	wait      tool.Set // see WaitTool
 	waitKnown bool
-	claimed   map[string]string // the definitions of agents' servers, by name: see claim
+	claimed   map[string]string // the definitions of agents' servers, by name: see Claim
 
 	catalogMu sync.Mutex
-	combined  ownCatalog // see catalog
+	combined  ownCatalog // see Catalog
 }
 
 // An agentClient is the client of a running sub-agent.
@@ -56,9 +60,9 @@ type ownCatalog struct {
 	catalog *knack.Catalog
 }
 
-// catalog is the engine's catalogue with the skills of the host's servers.
-func (m *Servers) catalog() *knack.Catalog {
-	base, own := m.shared.library.Catalog(), m.hostClient()
+// Catalog is the engine's catalogue with the skills of the host's servers.
+func (m *Session) Catalog() *knack.Catalog {
+	base, own := m.Shared.Library.Catalog(), m.hostClient()
 	if own == nil {
 		return base
 	}
@@ -73,14 +77,14 @@ func (m *Servers) catalog() *knack.Catalog {
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
 			sources = append(sources, own.Skills(name))
 		}
-		*x = ownCatalog{own, base, lists, m.shared.library.With(context.Background(), sources...)}
+		*x = ownCatalog{own, base, lists, m.Shared.Library.With(context.Background(), sources...)}
 	}
 	return m.combined.catalog
 }
 
 // List returns the MCP servers of the session, those of the host last.
-func (m *Servers) List() []mcp.Status {
-	all := m.shared.client().Servers()
+func (m *Session) List() []mcp.Status {
+	all := m.Shared.Client().Servers()
 	if own := m.hostClient(); own != nil {
 		all = append(all, own.Servers()...)
 	}
@@ -89,7 +93,7 @@ func (m *Servers) List() []mcp.Status {
 
 // WithResources returns the names of the servers that have resources, or that may have some because
 // they are not connected yet.
-func (m *Servers) WithResources() []string {
+func (m *Session) WithResources() []string {
 	var names []string
 	for _, x := range m.List() {
 		if (x.Resources || x.State == mcp.Waiting || x.State == mcp.Connecting) && plain.Line(x.Name) == x.Name {
@@ -102,9 +106,9 @@ func (m *Servers) WithResources() []string {
 // completeTime is how long a completion waits for an MCP server.
 const completeTime = 2 * time.Second
 
-// complete lists completions of a word with @ that names a resource of an MCP server; before is
+// Complete lists completions of a word with @ that names a resource of an MCP server; before is
 // the line up to the word.
-func (m *Servers) complete(before, word string) []string {
+func (m *Session) Complete(before, word string) []string {
 	typed, ok := strings.CutPrefix(word, "@")
 	if !ok {
 		return nil
@@ -135,7 +139,7 @@ func (m *Servers) complete(before, word string) []string {
 
 // Resources lists the resources of an MCP server that can be typed as @SERVER:URI. It starts the
 // servers if necessary.
-func (m *Servers) Resources(ctx context.Context, server string) ([]mcp.Resource, error) {
+func (m *Session) Resources(ctx context.Context, server string) ([]mcp.Resource, error) {
 	_, client, err := m.find(server)
 	if err != nil {
 		return nil, err
@@ -146,23 +150,23 @@ func (m *Servers) Resources(ctx context.Context, server string) ([]mcp.Resource,
 	}), err
 }
 
-// tools returns the servers' tools that the session may use.
-func (m *Servers) tools() tool.Set {
+// Tools returns the servers' tools that the session may use.
+func (m *Session) Tools() tool.Set {
 	var set tool.Set
-	clients := m.clients()
+	clients := m.Clients()
 	for _, c := range clients {
-		set = append(set, c.Tools(m.elicit)...)
+		set = append(set, c.Tools(m.Elicit)...)
 	}
 	if slices.ContainsFunc(clients, (*mcp.Client).HasResources) {
 		set = append(set, mcp.ResourceTools(clients...)...)
 	}
-	return m.chosen(set)
+	return m.Chosen(set)
 }
 
-// describe returns what a server says about the tool with this label, in one line of untrusted text; "" if there is no
+// Describe returns what a server says about the tool with this label, in one line of untrusted text; "" if there is no
 // such tool.
-func (m *Servers) describe(label string) string {
-	for _, t := range m.tools() {
+func (m *Session) Describe(label string) string {
+	for _, t := range m.Tools() {
 		if line, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n"); t.Label == label && line != "" {
 			return "The " + t.Origin + " says: " + line
 		}
@@ -170,41 +174,41 @@ func (m *Servers) describe(label string) string {
 	return ""
 }
 
-// waitTool returns the tool with which the model waits for servers whose tools were not known when the session began,
+// WaitTool returns the tool with which the model waits for servers whose tools were not known when the session began,
 // also after they have answered: a list of tools that changes would lose the provider's cache.
-func (m *Servers) waitTool() tool.Set {
+func (m *Session) WaitTool() tool.Set {
 	m.mu.Lock()
 	known, set := m.waitKnown, m.wait
 	m.mu.Unlock()
 	if known {
 		return set
 	}
-	set = m.chosen(mcp.WaitTool(m.clients()...))
+	set = m.Chosen(mcp.WaitTool(m.Clients()...))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.waitKnown, m.wait = true, set
 	return set
 }
 
-// incomplete reports whether there are servers that are not connected.
-func (m *Servers) incomplete() bool {
+// Incomplete reports whether there are servers that are not connected.
+func (m *Session) Incomplete() bool {
 	return slices.ContainsFunc(m.List(), func(x mcp.Status) bool { return x.State != mcp.Connected })
 }
 
-// clients returns the clients for the servers of the directory and of the host.
-func (m *Servers) clients() []*mcp.Client {
-	all := []*mcp.Client{m.shared.client()}
+// Clients returns the clients for the servers of the directory and of the host.
+func (m *Session) Clients() []*mcp.Client {
+	all := []*mcp.Client{m.Shared.Client()}
 	if own := m.hostClient(); own != nil {
 		all = append(all, own)
 	}
 	return all
 }
 
-// prompts returns the servers' prompts as commands, which the user types as
+// Prompts returns the servers' prompts as commands, which the user types as
 // /mcp__server__prompt.
-func (m *Servers) prompts() []knack.SlashCommand {
+func (m *Session) Prompts() []knack.SlashCommand {
 	var all []knack.SlashCommand
-	for _, c := range m.clients() {
+	for _, c := range m.Clients() {
 		for _, p := range c.Prompts() {
 			hint := ""
 			for _, a := range p.Arguments {
@@ -213,10 +217,7 @@ func (m *Servers) prompts() []knack.SlashCommand {
 			all = append(all, knack.SlashCommand{Name: p.Name, Kind: knack.CommandMCP, Description: p.Description,
 				Hint: strings.TrimSpace(hint), Source: "MCP server " + p.Server,
 				Expand: func(ctx context.Context, args string) (string, []string, error) {
-					parts, err := c.Prompt(ctx, p.Name, args, m.elicit)
-					if err != nil {
-						err = &Error{Err: err, Hint: plain.Line("/" + p.Name + hint)}
-					}
+					parts, err := c.Prompt(ctx, p.Name, args, m.Elicit)
 					return llm.JoinText(parts, "\n"), nil, err
 				}})
 		}
@@ -225,16 +226,16 @@ func (m *Servers) prompts() []knack.SlashCommand {
 }
 
 // hostClient returns the client for the servers that the host gave to the session; nil: there are none.
-func (m *Servers) hostClient() *mcp.Client {
+func (m *Session) hostClient() *mcp.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.host
 }
 
-// start starts connecting to the servers, in the background. When it returns, servers that
+// Start starts connecting to the servers, in the background. When it returns, servers that
 // cannot be started have been reported.
-func (m *Servers) start() {
-	m.shared.client().Start()
+func (m *Session) Start() {
+	m.Shared.Client().Start()
 	if own := m.hostClient(); own != nil {
 		own.Start()
 	}
@@ -242,7 +243,7 @@ func (m *Servers) start() {
 
 // WaitHost connects to the host's servers and waits until each has been tried once, or until ctx
 // ends.
-func (m *Servers) WaitHost(ctx context.Context) error {
+func (m *Session) WaitHost(ctx context.Context) error {
 	own := m.hostClient()
 	if own == nil {
 		return nil
@@ -254,9 +255,9 @@ func (m *Servers) WaitHost(ctx context.Context) error {
 // Connect starts connecting to all servers and waits until each of the named ones has answered
 // or failed; without names, until all have. Turns start connecting when their first request was sent,
 // and do not wait.
-func (m *Servers) Connect(ctx context.Context, names ...string) error {
-	m.start()
-	for _, c := range m.clients() {
+func (m *Session) Connect(ctx context.Context, names ...string) error {
+	m.Start()
+	for _, c := range m.Clients() {
 		if err := c.Wait(ctx, names...); err != nil {
 			return err
 		}
@@ -264,10 +265,14 @@ func (m *Servers) Connect(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// awaitNew starts the servers of the directory and waits until those whose tools are not known yet have answered or
-// failed, at most limit. waiting is told their names. The error is that of ctx.
-func (m *Servers) awaitNew(ctx context.Context, limit time.Duration, waiting func(servers []string)) error {
-	client, silent := m.shared.client(), silentServers(m.shared.project().options.Env)
+// AwaitNew starts the servers of the directory and waits until those whose tools are not known yet have answered or
+// failed, at most as long as [Project.FirstWait] says. waiting is told their names. The error is that of ctx.
+func (m *Session) AwaitNew(ctx context.Context, waiting func(servers []string)) error {
+	limit := m.Shared.Project().FirstWait()
+	if limit <= 0 {
+		return nil
+	}
+	client, silent := m.Shared.Client(), silent{m.Shared.Silent}
 	names := silent.without(client, client.Pending())
 	if len(names) == 0 {
 		return nil
@@ -302,9 +307,9 @@ const firstWaitNoticed = time.Second
 // maxInstructed limits the number of servers whose instructions the model sees.
 const maxInstructed = 10
 
-// instructions returns what connected servers say about the use of their tools, as far as the model has not seen it;
+// Instructions returns what connected servers say about the use of their tools, as far as the model has not seen it;
 // nil: nothing. It is not a part of the system prompt, because a change of that loses the provider's cache.
-func (m *Servers) instructions(state session.State) *session.Note {
+func (m *Session) Instructions(state session.State) *session.Note {
 	var note session.Note
 	var texts []string
 	for _, x := range m.List() {
@@ -329,9 +334,9 @@ func (m *Servers) instructions(state session.State) *session.Note {
 
 // Unanswered returns a problem if turns ran without the tools of servers that have not answered yet. It is for
 // programs that end after a few turns: later, the servers would have answered or failed.
-func (m *Servers) Unanswered() []knack.Problem {
+func (m *Session) Unanswered() []knack.Problem {
 	var names []string
-	for _, c := range m.clients() {
+	for _, c := range m.Clients() {
 		names = append(names, c.Unanswered()...)
 	}
 	if len(names) == 0 {
@@ -342,10 +347,10 @@ func (m *Servers) Unanswered() []knack.Problem {
 			strings.Join(names, ", ")}}
 }
 
-// missingTool returns a func that gives a server as much time to connect as the first request does, and then says why
+// Missing returns a func that gives a server as much time to connect as the first request does, and then says why
 // its tool does not exist; nil: the tool belongs to no server that is not connected.
-func missingTool(m *Servers, tool string) func(context.Context) string {
-	names := named(m, tool, "mcp__", "__")
+func (m *Session) Missing(tool string) func(context.Context) string {
+	names := m.named(tool, "mcp__", "__")
 	if len(names) == 0 {
 		return nil
 	}
@@ -353,7 +358,7 @@ func missingTool(m *Servers, tool string) func(context.Context) string {
 		return nil // it has no such tool, or not here
 	}
 	return func(ctx context.Context) string {
-		awaitNamed(ctx, m, names)
+		m.awaitNamed(ctx, names)
 		server := "The MCP server " + plain.Line(names[0])
 		status, _, err := m.find(names[0])
 		switch {
@@ -374,40 +379,40 @@ func missingTool(m *Servers, tool string) func(context.Context) string {
 	}
 }
 
-// awaitCalled starts the servers whose prompt or skill a line may call, or asks about with /why, and waits for them:
+// AwaitCalled starts the servers whose prompt or skill a line may call, or asks about with /why, and waits for them:
 // what a server offers is only known once it is connected. The error is that of ctx.
-func awaitCalled(ctx context.Context, m *Servers, line string) error {
+func (m *Session) AwaitCalled(ctx context.Context, line string) error {
 	word, args, ok := agent.Slash(line)
 	if !ok {
-		m.shared.client() // with the skills that its servers had the last time
+		m.Shared.Client() // with the skills that its servers had the last time
 		return nil
 	}
 	if word == "why" {
 		word = strings.TrimPrefix(strings.TrimSpace(args), "/")
 	}
 	if strings.HasPrefix(word, "mcp__") {
-		if names := named(m, word, "mcp__", "__"); len(names) > 0 {
+		if names := m.named(word, "mcp__", "__"); len(names) > 0 {
 			return m.Connect(ctx, names...)
 		}
 	}
-	awaitSkill(ctx, m, word)
+	m.AwaitSkill(ctx, word)
 	return ctx.Err()
 }
 
-// awaitSkill waits for the server that the name of a skill begins with, as long as the first request would.
-func awaitSkill(ctx context.Context, m *Servers, skill string) {
-	names := named(m, skill, "", ":")
-	if len(names) == 0 || m.catalog().Skill(skill) != nil { // a call of one that is known waits itself
+// AwaitSkill waits for the server that the name of a skill begins with, as long as the first request would.
+func (m *Session) AwaitSkill(ctx context.Context, skill string) {
+	names := m.named(skill, "", ":")
+	if len(names) == 0 || m.Catalog().Skill(skill) != nil { // a call of one that is known waits itself
 		return
 	}
-	awaitNamed(ctx, m, names)
+	m.awaitNamed(ctx, names)
 }
 
 // awaitNamed waits for servers as long as the first request would.
-func awaitNamed(ctx context.Context, m *Servers, names []string) {
-	limit := firstWait(m.shared.project().config.Settings.MCP.FirstWait)
+func (m *Session) awaitNamed(ctx context.Context, names []string) {
+	limit := m.Shared.Project().FirstWait()
 	if limit <= 0 { // what is called is waited for all the same
-		limit = defaultFirstWait
+		limit = DefaultFirstWait
 	}
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -415,7 +420,7 @@ func awaitNamed(ctx context.Context, m *Servers, names []string) {
 }
 
 // named returns the names of the servers whose name for models is in a word, between before and after.
-func named(m *Servers, word, before, after string) (names []string) {
+func (m *Session) named(word, before, after string) (names []string) {
 	if !strings.Contains(word, after) {
 		return nil
 	}
@@ -428,7 +433,7 @@ func named(m *Servers, word, before, after string) (names []string) {
 }
 
 // Reconnect connects again to an MCP server that is not connected, and waits for the result.
-func (m *Servers) Reconnect(ctx context.Context, server string) error {
+func (m *Session) Reconnect(ctx context.Context, server string) error {
 	_, client, err := m.find(server)
 	if err != nil {
 		return err
@@ -437,7 +442,7 @@ func (m *Servers) Reconnect(ctx context.Context, server string) error {
 }
 
 // Enable enables or disables an MCP server. The administrator's servers cannot be disabled.
-func (m *Servers) Enable(server string, on bool) error {
+func (m *Session) Enable(server string, on bool) error {
 	x, client, err := m.find(server)
 	if err != nil {
 		return err
@@ -449,8 +454,8 @@ func (m *Servers) Enable(server string, on bool) error {
 }
 
 // find returns an MCP server of the session by name, and its client.
-func (m *Servers) find(name string) (mcp.Status, *mcp.Client, error) {
-	for _, c := range m.clients() {
+func (m *Session) find(name string) (mcp.Status, *mcp.Client, error) {
+	for _, c := range m.Clients() {
 		for _, x := range c.Servers() {
 			if x.Name == name {
 				return x, c, nil
@@ -460,8 +465,8 @@ func (m *Servers) find(name string) (mcp.Status, *mcp.Client, error) {
 	return mcp.Status{}, nil, fmt.Errorf("there is no MCP server %q", name)
 }
 
-// setHost replaces the host's servers. If they are the same as before, they stay connected.
-func (m *Servers) setHost(servers []mcp.Server) {
+// SetHost replaces the host's servers. If they are the same as before, they stay connected.
+func (m *Session) SetHost(servers []mcp.Server) {
 	m.mu.Lock()
 	same := slices.EqualFunc(m.defined, servers, func(a, b mcp.Server) bool {
 		return a.Name == b.Name && reflect.ValueOf(a.Open).Pointer() == reflect.ValueOf(b.Open).Pointer() &&
@@ -479,14 +484,14 @@ func (m *Servers) setHost(servers []mcp.Server) {
 		}
 		var reported []string
 		var mu sync.Mutex
-		client = m.shared.newClient(m.shared.project(), own, func() {
+		client = m.Shared.Project().NewClient(own, func() {
 			mu.Lock()
 			reports := serverReports(client, &reported)
 			mu.Unlock()
 			for _, x := range reports {
-				m.shared.notices.add(x)
+				m.Shared.Report(x)
 			}
-			m.changed()
+			m.Changed()
 		})
 	}
 	m.mu.Lock()
@@ -498,17 +503,17 @@ func (m *Servers) setHost(servers []mcp.Server) {
 	}
 }
 
-// close closes the connections to the host's servers.
-func (m *Servers) close() error {
+// Close closes the connections to the host's servers.
+func (m *Session) Close() error {
 	if own := m.hostClient(); own != nil {
 		return own.Close()
 	}
 	return nil
 }
 
-// claim reports whether an agent's server is the first of its name in the session, or identical to the first.
+// Claim reports whether an agent's server is the first of its name in the session, or identical to the first.
 // Otherwise permissions that the user gave to one server would also apply to another agent's server of the same name.
-func (m *Servers) claim(c *mcp.Server) bool {
+func (m *Session) Claim(c *mcp.Server) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	name, definition := mcp.Safe(c.Name), c.DefinedIn+"\x00"+string(c.JSON())
@@ -522,8 +527,8 @@ func (m *Servers) claim(c *mcp.Server) bool {
 	return true
 }
 
-// startOf starts the servers of a sub-agent, and returns the func that ends them with it.
-func (m *Servers) startOf(agent string, client *mcp.Client) (end func()) {
+// StartOf starts the servers of a sub-agent, and returns the func that ends them with it.
+func (m *Session) StartOf(agent string, client *mcp.Client) (end func()) {
 	m.mu.Lock()
 	m.agents = append(m.agents, agentClient{agent, client})
 	m.mu.Unlock()
@@ -536,20 +541,8 @@ func (m *Servers) startOf(agent string, client *mcp.Client) (end func()) {
 	}
 }
 
-// leftOut reports the tools that a model does not get.
-func leftOut(report func(knack.Problem)) func(tool, reason string) {
-	return func(name, reason string) {
-		if server, _, ok := strings.Cut(strings.TrimPrefix(name, "mcp__"), "__"); ok && strings.HasPrefix(name, "mcp__") {
-			report(mcp.LeftOut(server, name, "", reason))
-			return
-		}
-		report(knack.Problem{Code: knack.CodeNotListed, Severity: knack.Warn,
-			Message: fmt.Sprintf("the tool %s is left out: %s", name, reason)})
-	}
-}
-
-// A ServerInfo is the state of an MCP server, as data.
-type ServerInfo struct {
+// An Info is the state of an MCP server, as data.
+type Info struct {
 	Name      string            `json:"name"`
 	State     mcp.ServerState   `json:"state"`
 	Reason    string            `json:"reason,omitempty"`
@@ -565,14 +558,14 @@ type ServerInfo struct {
 }
 
 // Infos returns the servers of the session and of the running sub-agents.
-func (m *Servers) Infos() []ServerInfo {
-	all := []ServerInfo{}
+func (m *Session) Infos() []Info {
+	all := []Info{}
 	add := func(c *mcp.Client, agent string) {
 		for _, x := range c.Servers() {
 			if x.State == mcp.NeedsLogin {
 				x.Reason = "/mcp login " + mcp.Safe(x.Name)
 			}
-			v := ServerInfo{Name: x.Name, State: x.State, Reason: x.Reason, Transport: x.Transport(),
+			v := Info{Name: x.Name, State: x.State, Reason: x.Reason, Transport: x.Transport(),
 				Origin: string(x.Origin), Protocol: x.Version, Tools: x.Tools, Prompts: x.Prompts, Skills: x.Skills,
 				LoggedIn: c.LoggedIn(x.Name), Agent: agent}
 			for _, p := range x.Problems {
@@ -581,7 +574,7 @@ func (m *Servers) Infos() []ServerInfo {
 			all = append(all, v)
 		}
 	}
-	for _, c := range m.clients() {
+	for _, c := range m.Clients() {
 		add(c, "")
 	}
 	m.mu.Lock()
@@ -591,18 +584,4 @@ func (m *Servers) Infos() []ServerInfo {
 		add(r.client, r.agent)
 	}
 	return all
-}
-
-// chosenTools returns the servers' tools without those that the user removed with --tools, whose value is spec. files
-// are the session's own tools.
-func chosenTools(p *Project, spec string, files, set tool.Set) tool.Set {
-	if spec == "" || len(set) == 0 {
-		return set
-	}
-	known := slices.Concat(withAgent(files), set)
-	base := p.known().defaults + ",mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
-	chosen, _ := tool.Select(known, base, coding.Choice(spec, base))
-	return slices.DeleteFunc(set, func(t tool.Tool) bool {
-		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })
-	})
 }

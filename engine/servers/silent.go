@@ -1,4 +1,4 @@
-package engine
+package servers
 
 import (
 	"crypto/sha256"
@@ -17,8 +17,6 @@ type silent struct{ file string }
 
 // maxSilent limits the number of servers in the file.
 const maxSilent = 200
-
-func silentServers(env Env) silent { return silent{env.StateFile("mcp/silent.json")} }
 
 func (x silent) read() []string {
 	data, _ := os.ReadFile(x.file) // missing: none
