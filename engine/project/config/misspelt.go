@@ -3,7 +3,6 @@ package config
 import (
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -16,7 +15,8 @@ import (
 // a name count as well: permissions restricts.
 type keyNames struct{ restricting, other []string }
 
-var allNames = sync.OnceValue(func() (n keyNames) {
+// allNames is computed only for a file with an unknown name.
+func allNames() (n keyNames) {
 	add := func(name string, restricts bool) {
 		list := &n.other
 		if restricts {
@@ -30,12 +30,16 @@ var allNames = sync.OnceValue(func() (n keyNames) {
 	for name, row := range effects() {
 		add(name, row[0] == "restricts")
 	}
-	for _, list := range []*[]string{&n.restricting, &n.other} {
-		slices.Sort(*list)
-		*list = slices.Compact(*list)
-	}
+	slices.Sort(n.restricting)
+	slices.Sort(n.other)
 	return n
-})
+}
+
+// isKnown reports whether a table has a name, or what is below it.
+func isKnown(name string) bool {
+	return isKey(name) || effects()[name] != nil ||
+		slices.ContainsFunc(table(), func(k key) bool { return strings.HasPrefix(k.name, name+".") })
+}
 
 // plainKey returns a key without what people write differently.
 func plainKey(key string) string {
@@ -111,15 +115,11 @@ func holdsRestriction(prefix string, object *node) bool {
 
 // misspelt records the restrictions that a file probably has under names that no setting has.
 func (l *loader) misspelt(from *layer, tree *node, prefix string) {
-	names := allNames()
 	for _, m := range tree.members {
 		name := prefix + m.key
-		known := func(list []string) bool {
-			return slices.ContainsFunc(list, func(n string) bool { return n == name || strings.HasPrefix(n, name+".") })
-		}
 		switch {
 		case m.val != tree.get(m.key), effects()[prefix+"*"] != nil:
-		case known(names.restricting), known(names.other):
+		case isKnown(name):
 			if m.val.kind == 'o' && !isKey(name) {
 				l.misspelt(from, m.val, name+".")
 			}
