@@ -246,6 +246,9 @@ func (s *server) mcpStatus(ctx context.Context, session *engine.Session, _ struc
 func (s *server) setServers(ctx context.Context, session *engine.Session, in struct {
 	Servers map[string]json.RawMessage `json:"servers"`
 }) (any, error) {
+	if in.Servers == nil {
+		return nil, errors.New("servers is missing: {} removes all")
+	}
 	was := session.Host().Servers
 	servers, problems := s.hostServers(nil, in.Servers)
 	problems = append(problems, s.setHostServers(session, servers)...)

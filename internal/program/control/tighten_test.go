@@ -25,6 +25,11 @@ func TestTighten(t *testing.T) {
 	h.must(h.ask("3", `{"subtype":"set_mcp_permission_mode_override","serverName":"calc","mode":"bypassPermissions"}`),
 		"can only be stricter")
 	h.ask("4", `{"subtype":"set_mcp_permission_mode_override","serverName":"calc","mode":"default"}`)
+	for id, request := range map[string]string{"mode is missing": `set_mcp_permission_mode_override","serverName":"calc","mod":"x"}`,
+		"settings is missing": `apply_flag_settings","setting":{"permissions":{"deny":["Bash"]}}}`,
+		"servers is missing":  `mcp_set_servers","server":{}}`} { // each would take something back, or set nothing
+		h.must(h.ask(id[:4], `{"subtype":"`+request), `"subtype":"error"`, id)
+	}
 	h.user("go")
 	h.answers(`{"behavior":"deny","message":"no"}`, "can_use_tool", "mcp__calc")
 	h.expect(`"type":"result"`, "one")
