@@ -794,8 +794,10 @@ func (e *entry) tools(deny bool) []string {
 		return rules
 	}
 	if e.value.Kind != yaml.ScalarNode {
-		unread(e.value, "it is not a single string")
-		return rules
+		if e.mistyped("a single string"); deny {
+			return []string{"*"}
+		}
+		return nil
 	}
 	if !e.null() {
 		for _, item := range e.items() {

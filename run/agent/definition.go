@@ -282,10 +282,10 @@ func (d *Definition) tools(f *definitionField) {
 			}
 		}
 		if i := slices.Index(off, "*"); i >= 0 {
-			d.Tools = append([]string{}, f.rules(on, false)...)
+			d.Tools = append([]string{}, f.rules(d, on, false)...)
 			off = slices.Delete(off, i, i+1)
 		}
-		d.DisallowedTools = append(d.DisallowedTools, f.rules(off, true)...)
+		d.DisallowedTools = append(d.DisallowedTools, f.rules(d, off, true)...)
 		return
 	}
 	texts := f.list(splitRules)
@@ -301,8 +301,8 @@ func (d *Definition) tools(f *definitionField) {
 			on = append(on, text)
 		}
 	}
-	d.DisallowedTools = append(d.DisallowedTools, f.rules(off, true)...)
-	d.Tools = f.rules(on, false)
+	d.DisallowedTools = append(d.DisallowedTools, f.rules(d, off, true)...)
+	d.Tools = f.rules(d, on, false)
 	switch {
 	case slices.Contains(d.Tools, "*") && len(d.Tools) == len(on), len(on) == 0 && len(off) > 0:
 		d.Tools = nil
@@ -350,7 +350,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		if !f.texts() {
 			d.unclear(f, "disallowedTools is not a text or a list of texts")
 		}
-		d.DisallowedTools = append(d.DisallowedTools, f.rules(f.list(splitRules), true)...)
+		d.DisallowedTools = append(d.DisallowedTools, f.rules(d, f.list(splitRules), true)...)
 	case "model":
 		if d.Model = f.text(); d.Model == "inherit" {
 			d.Model = ""
@@ -538,12 +538,14 @@ func (f *definitionField) servers() (names []string, defined json.RawMessage) {
 
 // rules returns permission rules. An invalid rule is left out of a list of tools; in a list of
 // denials it denies its whole tool.
-func (f *definitionField) rules(texts []string, deny bool) []string {
+func (f *definitionField) rules(d *Definition, texts []string, deny bool) []string {
 	var good []string
 	for _, text := range texts {
 		rule, err := permission.ParseRule(text, "")
 		if err == nil {
-			if p, ok := rule.Problem(f.tools...); ok {
+			if meant := rule.Meant(f.tools...); meant != "" && deny {
+				d.unclear(f, "%s: there is no tool %s; did you mean %s", f.Key, rule.Tool, meant)
+			} else if p, ok := rule.Problem(f.tools...); ok {
 				sev := knack.Severity(p.Severity)
 				f.problem(knack.CodeToolPattern, sev, f.Line, f.Column, "%s: %s", f.Key, p.Message)
 			}

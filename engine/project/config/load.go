@@ -207,7 +207,7 @@ func (l *loader) unread(p knack.Problem) { l.result.Unread = append(l.result.Unr
 // restricts reports whether a setting can restrict, so that its loss weakens.
 func (k key) restricts() bool {
 	switch k.name {
-	case "permissions.deny", "permissions.ask", "permissions.protectedPaths", "permissions.disableBypassPermissionsMode",
+	case "permissions.deny", "permissions.ask", "permissions.protectedPaths", "permissions.defaultMode", "permissions.disableBypassPermissionsMode",
 		"hooks", "strictKnownMarketplaces":
 		return true
 	}
@@ -252,6 +252,9 @@ func (l *loader) lostRestrictions(from layer) (lost bool) {
 				break
 			}
 		}
+		if k.name == "permissions.defaultMode" && (val == nil || val.kind == 's' && val.text == "auto") {
+			continue // auto, of Claude Code, restricts nothing
+		}
 		if val == nil || k.kind == raw && val.kind == 'l' && len(val.items) == 0 {
 			continue
 		}
@@ -262,8 +265,11 @@ func (l *loader) lostRestrictions(from layer) (lost bool) {
 		for _, it := range val.items {
 			want := k.bad(it)
 			if rule && want == "" {
-				if _, err := permission.ParseRule(it.text, from.origin); err != nil {
+				r, err := permission.ParseRule(it.text, from.origin)
+				if err != nil {
 					report(it.at, "%s: %v", k.name, err)
+				} else if meant := r.Meant(l.toolNames()...); meant != "" {
+					report(it.at, "%s: there is no tool %s; did you mean %s", k.name, r.Tool, meant)
 				}
 			} else if want != "" {
 				report(it.at, "%s contains %s: it must be %s", k.name, it.displayText(), want)
