@@ -275,18 +275,18 @@ type errRefused struct{ why string } // it follows the words "is blocked"
 
 func (e errRefused) Error() string { return strings.TrimLeft(e.why, ":; ") }
 
-// refuse answers a client that may not reach a host, and records that.
+// refuse records that a client may not reach a host, and answers it. The command may end with the answer.
 func (p *proxy) refuse(conn net.Conn, host, port string, err error) {
 	var no errRefused
 	errors.As(err, &no)
-	answer(conn, http.StatusForbidden, "the sandbox blocks "+host+no.why)
 	address := net.JoinHostPort(host, port)
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	known := slices.ContainsFunc(p.no, func(r refusal) bool { return r.address == address })
 	if !known && len(p.no) < 20 && p.ctx.Err() == nil { // what the end of the command cut off was not refused
 		p.no = append(p.no, refusal{address, no.why})
 	}
+	p.mu.Unlock()
+	answer(conn, http.StatusForbidden, "the sandbox blocks "+host+no.why)
 }
 
 // note records a host that a client named.
