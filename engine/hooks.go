@@ -24,10 +24,13 @@ import (
 	"github.com/knack-agent/knack/run/hook"
 )
 
-// checkRule returns an error if a text is not a permission rule.
+// checkRule returns an error if a text is not a permission rule, or one for a misspelt tool, which no call matches.
 func checkRule(text string) error {
-	_, err := permission.ParseRule(text, permission.User)
-	return err
+	r, err := permission.ParseRule(text, permission.User)
+	if err != nil {
+		return err
+	}
+	return r.Misspelt()
 }
 
 // settingsHooks returns the hooks of settings files, in order of increasing precedence: if two hooks

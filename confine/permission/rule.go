@@ -172,6 +172,15 @@ func (r Rule) Meant(tools ...string) string {
 	return best
 }
 
+// Misspelt returns an error if the rule is for a tool that does not exist and that has nearly the name of one, see
+// [Rule.Meant].
+func (r Rule) Misspelt(tools ...string) error {
+	if meant := r.Meant(tools...); meant != "" {
+		return fmt.Errorf("there is no tool %s; did you mean %s", r.Tool, meant)
+	}
+	return nil
+}
+
 // AllowProblem reports a rule that allows no call: a name with a wildcard counts for tools of one named server only,
 // because the names of servers and tools are chosen by others. In deny and ask rules any such name counts.
 func (r Rule) AllowProblem() (Problem, bool) {

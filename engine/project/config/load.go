@@ -266,10 +266,11 @@ func (l *loader) lostRestrictions(from layer) (lost bool) {
 			want := k.bad(it)
 			if rule && want == "" {
 				r, err := permission.ParseRule(it.text, from.origin)
+				if err == nil {
+					err = r.Misspelt(l.toolNames()...)
+				}
 				if err != nil {
 					report(it.at, "%s: %v", k.name, err)
-				} else if meant := r.Meant(l.toolNames()...); meant != "" {
-					report(it.at, "%s: there is no tool %s; did you mean %s", k.name, r.Tool, meant)
 				}
 			} else if want != "" {
 				report(it.at, "%s contains %s: it must be %s", k.name, it.displayText(), want)

@@ -53,6 +53,9 @@ func flagRules(data *json.RawMessage) (rules permission.Rules, err error) {
 		}
 		for _, text := range texts {
 			r, err := permission.ParseRule(text, permission.Flag)
+			if err == nil {
+				err = r.Misspelt()
+			}
 			if err != nil {
 				return rules, err
 			}

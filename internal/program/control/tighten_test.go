@@ -38,6 +38,8 @@ func TestTighten(t *testing.T) {
 	h.expect(`"type":"result"`, "two")
 	h.must(h.ask("6", `{"subtype":"apply_flag_settings","settings":{"permissions":{"allow":["Bash"]}}}`),
 		"only deny and ask")
+	h.must(h.ask("6b", `{"subtype":"apply_flag_settings","settings":{"permissions":{"deny":["Bsh(touch made)"]}}}`),
+		"did you mean Bash")
 	h.must(h.ask("7", `{"subtype":"apply_flag_settings","settings":{"permissions":{"deny":["Bash"]}}}`),
 		`"subtype":"success"`)
 	h.user("go")
