@@ -124,6 +124,17 @@ func (s *Skill) Fields() []Field {
 	return fields
 }
 
+// Unused returns the keys of the frontmatter that have no effect here, in the order of the file. Those of Knack's own
+// are read where they have one.
+func (s *Skill) Unused() (keys []string) {
+	for _, f := range s.list() {
+		if canonical(f.key) == "" && !strings.HasPrefix(f.key, "knack-") {
+			keys = append(keys, f.key)
+		}
+	}
+	return keys
+}
+
 // shared returns the text of a key that is already stored in a field of the Skill.
 func (s *Skill) shared(key string) (string, bool) {
 	switch key {

@@ -46,8 +46,11 @@ type Set struct {
 	// Found reports whether what opens a skill of the program by itself was found, such as a browser for browser. It is
 	// called whenever skills are loaded. nil: nothing was.
 	Found func(skill string) bool
-	// Before computes what stands before the text of skills of the program, by name; see [knack.Skill.Before].
+	// Before computes what stands before the text of skills, by name; see [knack.Skill.Before].
 	Before map[string]func(context.Context, knack.Invocation) ([]knack.Part, error)
+	// Prompt computes the text of skills in place of that of their SKILL.md, by name, while their other files stay beside
+	// it; see [knack.Skill.Prompt].
+	Prompt map[string]func(context.Context, knack.Invocation) ([]knack.Part, error)
 	// Off are skills of the program that the user switched off, by name, with the reason.
 	Off map[string]string
 
@@ -152,9 +155,10 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 // files, and how to compute a text.
 func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	skill := *from
+	skill.Before, skill.Prompt = s.Before[skill.Name], s.Prompt[skill.Name]
 	if s.builtIn {
 		skill.FeatureOff = s.Closed(skill.Name)
-		if skill.Before = s.Before[skill.Name]; skill.Before == nil {
+		if skill.Before == nil {
 			skill.Before = report(skill.Name)
 		}
 		if skill.Name == "lorem-ipsum" {

@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 // A builtinPlugin groups skills and hooks of the program, which users switch on or off together as NAME@builtin.
@@ -24,6 +25,17 @@ type builtinPlugin struct {
 	on                bool // if the settings say nothing
 	skills            []string
 	hooks             func(p *Project) []builtinHook
+	more              BuiltInPlugin // what a host's has
+}
+
+// A BuiltInPlugin is a plugin of a host's program. Its users switch it on and off as NAME@builtin, as those of knack.
+type BuiltInPlugin struct {
+	Name        string // letters, digits and hyphens, unlike those of knack's own and of other plugins
+	Description string
+	On          bool // if the settings say nothing
+	Sources     []knack.Source
+	Hooks       []hook.Hook  // see [hook.New]
+	Servers     []mcp.Server // rules call their tools mcp__plugin_NAME_SERVER__TOOL
 }
 
 type builtinHook struct {
@@ -42,8 +54,9 @@ type builtinInput struct {
 	} `json:"tool_input"`
 }
 
-func builtinPlugins() []builtinPlugin {
-	return []builtinPlugin{
+// builtinPlugins returns the plugins of knack, then those of the host.
+func builtinPlugins(hosts []BuiltInPlugin) []builtinPlugin {
+	all := []builtinPlugin{
 		{name: "authoring", on: true, skills: []string{"skill-creator"},
 			description: "for writing skills: skill-creator, and a check of each SKILL.md that was written",
 			hooks: func(*Project) []builtinHook {
@@ -62,6 +75,11 @@ func builtinPlugins() []builtinPlugin {
 				}}}
 			}},
 	}
+	for _, x := range hosts {
+		all = append(all, builtinPlugin{name: x.Name, description: x.Description, on: x.On, more: x,
+			hooks: func(*Project) []builtinHook { return nil }})
+	}
+	return all
 }
 
 // checkWritten checks a SKILL.md that was written or edited, and tells the model what is wrong.
@@ -97,7 +115,7 @@ func (s *Plugins) uses(b builtinPlugin) bool {
 
 // builtinHooks returns the hooks of the built-in plugins that are on.
 func (s *Plugins) builtinHooks() (all []hook.Hook) {
-	for _, b := range builtinPlugins() {
+	for _, b := range builtinPlugins(s.project.options.Plugged) {
 		if !s.uses(b) {
 			continue
 		}
@@ -120,6 +138,10 @@ func (s *Plugins) builtinHooks() (all []hook.Hook) {
 			h.If, h.Origin, h.DefinedIn = x.when, string("plugin:"+b.name), "the built-in plugin "+b.name
 			all = append(all, h)
 		}
+		for _, h := range b.more.Hooks {
+			h.Origin, h.DefinedIn = "plugin:"+b.name, "the built-in plugin "+b.name
+			all = append(all, h)
+		}
 	}
 	return all
 }
@@ -127,7 +149,7 @@ func (s *Plugins) builtinHooks() (all []hook.Hook) {
 // switchedOff returns the bundled skills of the built-in plugins that are off, with the reason.
 func (s *Plugins) switchedOff() map[string]string {
 	off := map[string]string{}
-	for _, b := range builtinPlugins() {
+	for _, b := range builtinPlugins(s.project.options.Plugged) {
 		for _, name := range b.skills {
 			if !s.uses(b) {
 				off[name] = "the plugin " + b.name + "@builtin is off"
@@ -152,10 +174,10 @@ type PluginInfo struct {
 }
 
 // unknownBuiltin reports names of built-in plugins in settings that no plugin has.
-func unknownBuiltin(on map[string]bool) (problems []knack.Problem) {
+func unknownBuiltin(on map[string]bool, hosts []BuiltInPlugin) (problems []knack.Problem) {
 	for _, id := range slices.Sorted(maps.Keys(on)) {
 		name, ok := strings.CutSuffix(id, "@builtin")
-		if ok && !slices.ContainsFunc(builtinPlugins(), func(b builtinPlugin) bool { return b.name == name }) {
+		if ok && !slices.ContainsFunc(builtinPlugins(hosts), func(b builtinPlugin) bool { return b.name == name }) {
 			problems = append(problems, knack.Problem{Code: knack.CodePluginMissing, Severity: knack.Warn,
 				Message: "enabledPlugins: there is no plugin " + plain.Line(id), Hint: "knack plugin list"})
 		}
@@ -199,13 +221,17 @@ func (s *Plugins) List() ([]PluginInfo, error) {
 		}
 		return strings.Join(parts, ", ")
 	}
-	for _, b := range builtinPlugins() {
+	for _, b := range builtinPlugins(s.project.options.Plugged) {
 		info := PluginInfo{ID: b.name + "@builtin", Version: s.project.Version(), Description: b.description,
 			Enabled: s.uses(b), Used: s.uses(b), Skills: b.skills}
 		for _, h := range b.hooks(s.project) {
 			info.Hooks = append(info.Hooks, string(h.event)+" of "+h.matcher)
 		}
-		info.Brings = brings(len(info.Skills), "skill", len(info.Hooks), "hook")
+		for _, h := range b.more.Hooks {
+			info.Hooks = append(info.Hooks, string(h.Event)+" of "+h.Matcher)
+		}
+		info.Brings = brings(len(info.Skills), "skill", len(b.more.Sources), "place of skills", len(info.Hooks), "hook",
+			len(b.more.Servers), "server")
 		all = append(all, info)
 	}
 	for _, x := range s.used {

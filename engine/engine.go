@@ -110,8 +110,8 @@ func (e *Engine) setProject(p *Project) error {
 	if m.Tables, problems, err = modelSettings(p.config); err != nil {
 		return err
 	}
-	m.Tables = append(m.Tables, p.foreign.table()...)
 	m.foreign, m.pending, m.Limits = p.foreign.values, p.foreign.routes, p.config.ModelLimits()
+	m.Tables = append(m.Tables, p.foreign.table(m)...)
 	p.problems = append(p.problems, problems...)
 	p.problems = append(p.problems, p.foreign.choose(m)...)
 	e.mu.Lock()

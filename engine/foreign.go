@@ -35,6 +35,7 @@ type Foreign struct {
 	routes  []Route           // not answered yet
 	tiers   map[string]string // the provider anthropic's fast, default and strong
 	shared  map[string]string // for commands: those that sandbox.env names
+	helper  string            // prints the key of Anthropic; "": none
 	hooks   []string          // for the user's hooks and status line, as NAME=value
 }
 
@@ -63,6 +64,8 @@ func (r Route) key() string {
 type UnusedSettings struct {
 	Path string   `json:"path"`
 	Keys []string `json:"keys"`
+	// Advice says what to do about a key; one that is not in it has the advice of [config.Advice].
+	Advice map[string]string `json:"advice,omitempty"`
 }
 
 // Lines describes the keys for people, one line for all about which nothing can be done.
@@ -75,7 +78,7 @@ func (u UnusedSettings) Lines() (lines []string) {
 				lines = append(lines, plugin.Extension(home, name))
 			}
 		}
-		if advice := config.Advice(filepath.ToSlash(u.Path), key); advice != "" {
+		if advice := cmp.Or(u.Advice[key], config.Advice(filepath.ToSlash(u.Path), key)); advice != "" {
 			lines = append(lines, key+": "+advice)
 		} else {
 			rest = append(rest, key)
@@ -94,9 +97,6 @@ var proxies = []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "
 var tierVariables = map[string]string{"ANTHROPIC_SMALL_FAST_MODEL": "fast", "ANTHROPIC_DEFAULT_HAIKU_MODEL": "fast",
 	"ANTHROPIC_DEFAULT_SONNET_MODEL": "default", "ANTHROPIC_DEFAULT_OPUS_MODEL": "strong"}
 
-// piFiles are what a home of Pi may contain beside its settings that has no effect here.
-var piFiles = []string{"extensions", "keybindings.json", "models.json", "themes"}
-
 // read determines which of other programs' settings have an effect.
 func (f *Foreign) read() {
 	p := f.project
@@ -107,7 +107,7 @@ func (f *Foreign) read() {
 			keys = notImported(keys, given.PiHome, p.options.Env)
 		}
 		if len(keys) > 0 {
-			f.unused = append(f.unused, UnusedSettings{u.Path, keys})
+			f.unused = append(f.unused, UnusedSettings{Path: u.Path, Keys: keys})
 		}
 	}
 	if given.PiHome != "" {
@@ -116,27 +116,34 @@ func (f *Foreign) read() {
 			paths []string
 		}{{"skills", given.Skills}, {"prompts", given.Prompts}} {
 			if len(outside(p.root, u.paths)) < len(u.paths) { // one is in the project
-				f.addUnused(filepath.Join(given.PiHome, "settings.json"), u.key)
-			}
-		}
-		for _, name := range piFiles {
-			if _, err := os.Lstat(filepath.Join(given.PiHome, name)); err == nil {
-				f.addUnused(given.PiHome, name)
+				f.unused = addUnused(f.unused, filepath.Join(given.PiHome, "settings.json"), u.key)
 			}
 		}
 	}
 	f.models = given.Models
 	defer f.readEnvironment()
-	if len(given.Env) == 0 {
+	env := slices.Clone(given.Env)
+	var others []otherAddress
+	if p.hasLayer("user") && !p.options.NoSettings {
+		others = addresses(p.options.Env, p.home)
+	}
+	f.helper = given.KeyHelper
+	if len(env)+len(others) == 0 {
 		return
 	}
 	tables, _, _ := modelSettings(p.config) // an error is reported when the project is opened
 	all := models.Known(tables...).Providers
+	for _, a := range others {
+		v := a.variable(all)
+		if v.Name != "" && !slices.ContainsFunc(env, func(x config.ForeignVariable) bool { return x.Name == v.Name }) {
+			env = append(env, v)
+		}
+	}
 	answers := readRoutes(p.options.Env)
 	f.values, f.tiers, f.shared = map[string]string{}, map[string]string{}, map[string]string{}
 	refused := map[string]bool{} // bases that do not count (yet)
 	var keys []config.ForeignVariable
-	for _, v := range given.Env {
+	for _, v := range env {
 		base := slices.ContainsFunc(all, func(x models.Provider) bool { return x.BaseEnv == v.Name })
 		used := true
 		switch {
@@ -176,9 +183,12 @@ func (f *Foreign) read() {
 		if !refused[v.Name] && p.config.Settings.Env[v.Name] == "" {
 			f.hooks = append(f.hooks, v.Name+"="+v.Value)
 		}
-		if !used && (refused[v.Name] || !p.own.any()) {
-			f.addUnused(v.Path, "env."+v.Name)
+		if !used && (refused[v.Name] || !p.own.any() || config.IsClaudes(v.Name)) {
+			f.unused = addUnused(f.unused, v.Path, keyOf(v, given.PiHome))
 		}
+	}
+	if refused["ANTHROPIC_BASE_URL"] {
+		f.helper = ""
 	}
 	for _, v := range keys { // a key is for the address that stands beside it
 		i := slices.IndexFunc(all, func(x models.Provider) bool {
@@ -190,14 +200,31 @@ func (f *Foreign) read() {
 	}
 }
 
-func (f *Foreign) addUnused(path, key string) {
-	for i := range f.unused {
-		if f.unused[i].Path == path {
-			f.unused[i].Keys = append(f.unused[i].Keys, key)
-			return
+// keyOf returns the key of a settings file that a variable stands for. piHome is the directory of Pi's.
+func keyOf(v config.ForeignVariable, piHome string) string {
+	switch filepath.Base(v.Path) {
+	case "config.toml":
+		return "openai_base_url"
+	case "opencode.json", "opencode.jsonc":
+		return "provider"
+	case "models.json":
+		return "providers"
+	}
+	if filepath.Dir(v.Path) == piHome {
+		return "httpProxy"
+	}
+	return "env." + v.Name
+}
+
+// addUnused adds a key of a file to those without effect.
+func addUnused(all []UnusedSettings, path, key string) []UnusedSettings {
+	for i := range all {
+		if all[i].Path == path {
+			all[i].Keys = append(all[i].Keys, key)
+			return all
 		}
 	}
-	f.unused = append(f.unused, UnusedSettings{path, []string{key}})
+	return append(all, UnusedSettings{Path: path, Keys: []string{key}})
 }
 
 // notImported leaves out the key packages of Pi's settings if all of them are used here.
@@ -219,11 +246,21 @@ func notImported(keys []string, dir string, env Env) []string {
 	return slices.Delete(keys, i, i+1)
 }
 
-// Unused returns the settings of other programs that have no effect here, and the files of those of which nothing is
-// read.
+// Unused returns the settings of other programs that have no effect here, the files of those of which nothing is read,
+// and the keys in these.
 func (f *Foreign) Unused() []UnusedSettings {
 	o := f.project.texts // what is searched in this run
-	return slices.Concat(f.unused, otherFiles(o.Home, o.Root))
+	all := slices.Concat(f.unused, otherFiles(o.Home, o.Root))
+	for _, u := range slices.Clone(all) {
+		for _, name := range u.Keys {
+			file := filepath.Join(u.Path, name)
+			keys, ok := config.OtherKeys(file)
+			if ok && len(keys) > 0 && !slices.ContainsFunc(f.unused, func(u UnusedSettings) bool { return u.Path == file }) {
+				all = append(all, UnusedSettings{Path: file, Keys: keys})
+			}
+		}
+	}
+	return all
 }
 
 // otherFiles names the files of other programs in a home and a project; "": not searched.
@@ -232,11 +269,19 @@ func otherFiles(home, root string) (all []UnusedSettings) {
 		if base == "" || rel == "" {
 			return
 		}
-		dir := filepath.Join(base, filepath.FromSlash(rel))
-		u := UnusedSettings{Path: dir}
-		for _, name := range d.Files() {
-			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-				u.Keys = append(u.Keys, name)
+		u := UnusedSettings{Path: filepath.Join(base, filepath.FromSlash(rel))}
+		if rel == "." { // it may have any number of files
+			u.Keys = slices.DeleteFunc(d.Files(), func(name string) bool {
+				_, err := os.Lstat(filepath.Join(u.Path, name))
+				return err != nil
+			})
+		} else {
+			files := d.Files()
+			entries, _ := os.ReadDir(u.Path)
+			for _, e := range entries {
+				if slices.Contains(files, e.Name()) {
+					u.Keys = append(u.Keys, e.Name())
+				}
 			}
 		}
 		if len(u.Keys) > 0 {
@@ -296,7 +341,7 @@ func parseRoutes(data []byte) map[string]bool {
 // something. path is the file of the key.
 func weight(path, key string) int {
 	low := strings.ToLower(key)
-	if name, _, _ := strings.Cut(low, "."); name == "env" {
+	if name, ok := strings.CutPrefix(key, "env."); key == "env" || ok && !config.IsClaudes(name) { // who knows what it is
 		return 0
 	}
 	for _, word := range []string{"url", "proxy", "gateway", "helper", "socket", "token", "api_key", "apikey", "authrefresh",
@@ -311,8 +356,11 @@ func weight(path, key string) int {
 	return 1
 }
 
-// maxUnused is how many keys of a file a warning names.
-const maxUnused = 6
+// Limits of a warning: how many keys of a file it names, and how many files.
+const (
+	maxUnused      = 6
+	maxUnusedFiles = 4
+)
 
 // problems are the problems of other programs' settings: one line for all keys without effect.
 func (f *Foreign) problems() (problems []knack.Problem) {
@@ -321,12 +369,14 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 			Message: "env: " + r.String() + " has no effect until you say yes to it",
 			Hint:    "start knack on a terminal, which asks once, or set the variable yourself"})
 	}
-	if len(f.unused) == 0 {
+	o := f.project.texts                                          // what is searched in this run
+	unused := slices.Concat(f.unused, otherFiles(o.Home, o.Root)) // without the keys in these: a start does not read them
+	if len(unused) == 0 {
 		return problems
 	}
 	var first, files []string // the first have something about addresses
 	code := knack.CodeSettingIgnored
-	for _, u := range f.unused {
+	for _, u := range unused {
 		keys := slices.Clone(u.Keys)
 		slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(weight(u.Path, a), weight(u.Path, b)) })
 		line := plain.List(keys, maxUnused) + " of " + f.project.Short(u.Path)
@@ -337,6 +387,9 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 		}
 	}
 	files = append(first, files...)
+	if more := len(files) - maxUnusedFiles; more > 0 {
+		files = append(files[:maxUnusedFiles], fmt.Sprintf("and %d more files", more))
+	}
 	return append(problems, knack.Problem{Code: code, Severity: knack.Warn,
 		Message: "no effect here: " + strings.Join(files, "; "), Hint: "knack doctor"})
 }
@@ -454,10 +507,17 @@ func (m *Models) proxy(p models.Provider, base string) string {
 	return ""
 }
 
-// table returns a table with the models that Claude Code's variables name for the aliases.
-func (f *Foreign) table() []models.Table {
-	if len(f.tiers) == 0 {
+// table returns a table with the models that Claude Code's variables name for the aliases, and its key helper, which
+// comes after a key in the environment, as it does there, and after what Knack's own settings say of Anthropic.
+func (f *Foreign) table(m *Models) []models.Table {
+	own, _ := models.Known(m.Tables...).Provider("anthropic")
+	helper := f.helper
+	if key, _ := own.EnvKey(m.getenv); key != "" || own.KeyHelper != "" || own.Configured {
+		helper = ""
+	}
+	m.helper = helper
+	if len(f.tiers) == 0 && helper == "" {
 		return nil
 	}
-	return []models.Table{{Providers: []models.Provider{{Name: "anthropic", Aliases: maps.Clone(f.tiers)}}}}
+	return []models.Table{{Providers: []models.Provider{{Name: "anthropic", Aliases: maps.Clone(f.tiers), KeyHelper: helper}}}}
 }

@@ -16,11 +16,13 @@ import (
 	"github.com/knack-agent/knack/run/tool/coding"
 )
 
-// leading returns the definition, of the host or the project, of the agent that leads a session, and changes the
-// session's options accordingly. A definition that restricts in a way which a session cannot is an error. nil: none
+// leading returns the definition, of the host or the project, of the agent that leads a session, by its options or the
+// settings, and changes the options accordingly. A definition that restricts in a way which a session cannot is an error. nil: none
 // leads.
 func leading(p *Project, o *SessionOptions) (*agent.Definition, error) {
-	if o.Agent == "" {
+	set := o.Agent == ""
+	if o.Agent = cmp.Or(o.Agent, p.config.Settings.Agent); o.Agent == "" || o.Agent == "none" {
+		o.Agent = ""
 		return nil, nil
 	}
 	all := slices.Concat(o.Host.Agents, p.agents)
@@ -33,6 +35,9 @@ func leading(p *Project, o *SessionOptions) (*agent.Definition, error) {
 		hint := "knack help agents"
 		if near := similar.Names(o.Agent, names); len(near) > 0 {
 			hint = "--agent " + near[0]
+		}
+		if set {
+			return nil, Usagef(hint+"\n--agent none, to begin without it", "there is no agent %q, which the setting agent names", o.Agent)
 		}
 		return nil, Usagef(hint, "there is no agent %q", o.Agent)
 	}

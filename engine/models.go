@@ -51,6 +51,7 @@ type Models struct {
 	Host func(ctx context.Context, name, current string) (llm.Model, error)
 
 	foreign map[string]string // variables of another program's settings
+	helper  string            // its key helper, for the address that stands beside it; "": none counts
 	pending []Route           // of another program's settings, not answered yet
 
 	mu    sync.Mutex
@@ -404,10 +405,14 @@ func noModel() error {
 // authorize sets the key of e. A server other than the vendor's may need none.
 func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provider, keys Keys) error {
 	routed := m.routed(p)
-	if p.KeyHelper != "" && !routed {
+	if p.KeyHelper != "" && (!routed || p.KeyHelper == m.helper) {
 		key, err := runKeyHelper(ctx, p.KeyHelper, m.Env)
 		if err != nil {
-			return &Error{Err: fmt.Errorf("providers.%s.keyHelper: %w", p.Name, err), Hint: "knack help settings"}
+			name := "providers." + p.Name + ".keyHelper"
+			if p.KeyHelper == m.helper {
+				name = "apiKeyHelper of Claude Code"
+			}
+			return &Error{Err: fmt.Errorf("%s: %w", name, err), Hint: "knack help settings"}
 		}
 		e.Key = key
 		return nil

@@ -93,6 +93,8 @@ type Options struct {
 	// Package engine/part has those of knack.
 	Parts   []Part
 	BuiltIn []agent.Definition // they come after those of files and after the agent general-purpose
+	// Plugged are plugins of the program itself, beside those of knack.
+	Plugged []BuiltInPlugin
 	// Debug logs what happens, without keys and without text of conversations. Each record has a topic
 	// attribute, one of DebugTopics. nil: no log.
 	Debug *slog.Logger

@@ -94,7 +94,7 @@ func (s *Plugins) readInstalled() {
 	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(on)), func(id string) bool {
 		return !on[id] || strings.HasSuffix(id, "@builtin")
 	})
-	s.problems = append(s.problems, unknownBuiltin(on)...)
+	s.problems = append(s.problems, unknownBuiltin(on, s.project.options.Plugged)...)
 	if s.project.options.Env.DataDir() == "" || !s.project.hasLayer("user") {
 		return
 	}
@@ -133,7 +133,7 @@ func (s *Plugins) readInstalled() {
 	})
 	allowed, err := s.marketplaces()
 	blocked, wrong := install.ParseAllowed(s.project.config.Held("blockedMarketplaces"))
-	var read []string
+	var read, missing []string
 	for _, id := range ids {
 		it, pinned := lock.Plugins[id], projects.Plugins[id]
 		switch {
@@ -145,8 +145,7 @@ func (s *Plugins) readInstalled() {
 			bad(knack.CodePluginMissing, install.SharedLock(s.project.root), "knack sync", "the plugin %s is on in the "+
 				"settings, and is not installed: the project's %s says where it comes from", plain.Line(id), install.LockName)
 		case it == nil:
-			bad(knack.CodePluginMissing, "", "knack plugin add "+plain.Line(id)+", or knack plugin disable "+plain.Line(id),
-				"the plugin %s is on in the settings, and is not installed", plain.Line(id))
+			missing = append(missing, plain.Line(id))
 		case err != nil || !allowed.Allow(it):
 			bad(knack.CodeSettingIgnored, store.Path(it), "", "the plugin %s is not used: strictKnownMarketplaces, which the "+
 				"administrator has set, does not contain its marketplace", plain.Line(id))
@@ -174,6 +173,15 @@ func (s *Plugins) readInstalled() {
 			}
 			read = append(read, id)
 		}
+	}
+	switch len(missing) {
+	case 0:
+	case 1:
+		bad(knack.CodePluginMissing, "", "knack plugin add "+missing[0]+", or knack plugin disable "+missing[0],
+			"the plugin %s is on in the settings, and is not installed", missing[0])
+	default: // of a home that somebody brought
+		bad(knack.CodePluginMissing, "", "knack plugin add "+missing[0]+", or knack plugin disable "+missing[0],
+			"%d plugins are on in the settings, and are not installed: %s", len(missing), plain.List(missing, maxUnused))
 	}
 	// Reading is mostly waiting for the system.
 	found := make([]readResult, len(read))
@@ -533,6 +541,15 @@ func (s *Plugins) agents() (all []agent.Definition, problems []knack.Problem) {
 
 // servers returns the servers of the plugins, named plugin:PLUGIN:SERVER.
 func (s *Plugins) servers() (all []mcp.Server, problems []knack.Problem) {
+	for _, b := range builtinPlugins(s.project.options.Plugged) {
+		for _, v := range b.more.Servers {
+			if s.uses(b) {
+				v.Name, v.Origin = "plugin:"+b.name+":"+v.Name, permission.Plugin
+				v.DefinedIn = "the built-in plugin " + b.name
+				all = append(all, v)
+			}
+		}
+	}
 	for _, x := range s.used {
 		expand := x.expander(s.project.root)
 		for _, part := range x.Servers {

@@ -327,7 +327,13 @@ func (p *Project) findSources(ctx context.Context) {
 		s.Bundled = []knack.Source{p.bundled}
 	}
 	p.sourceOptions = s
-	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources, []knack.Source{installedNames{p}})
+	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources)
+	for _, b := range builtinPlugins(o.Plugged) {
+		if p.plugins.uses(b) {
+			p.sources = append(p.sources, b.more.Sources...)
+		}
+	}
+	p.sources = append(p.sources, installedNames{p})
 }
 
 // closedFiles returns what reports whether rules deny the model to read a file, or would ask; nil: they close none.
@@ -546,6 +552,15 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 		hooks = append(hooks, HookProblems(k)...)
 	}
 	return append(append(problemsOfFiles(p, cat), hooks...), slash...)
+}
+
+// TextProblems returns the problems of context files, rules and the output style, which a conversation reads when it
+// begins.
+func (p *Project) TextProblems() []knack.Problem {
+	if p.options.Bare {
+		return nil
+	}
+	return instructions.Load(p.texts).Problems
 }
 
 // problemsOfFiles returns the problems of everything that the project reads, among them all that trust would resolve.

@@ -88,14 +88,31 @@ func (s *Session) copyLog(branch iter.Seq[session.Entry]) (*session.Log, error) 
 	return p.options.Env.Sessions(p.dir).Copy(h, branch)
 }
 
-// Compact replaces the conversation so far with a summary, which pays most attention to focus; "": to nothing special.
-func (s *Session) Compact(ctx context.Context, focus string) (*session.Compaction, error) {
+// A Summary says what a summary is written for.
+type Summary struct {
+	Focus string // what it pays most attention to; "": nothing special
+	// Leave means that the conversation goes to the entry To, where the summary of what comes after it on this branch
+	// stays. Otherwise the summary replaces the conversation so far.
+	Leave bool
+	To    int
+}
+
+// Summarise lets the session's model write a summary and returns the entry that has it: a compaction or, for what is left
+// behind, a note.
+func (s *Session) Summarise(ctx context.Context, o Summary) (e session.Entry, err error) {
 	t := s.Now()
 	if err := t.useModel(ctx); err != nil {
-		return nil, err
+		return e, err
 	}
-	if t.agent.Model.Info().ID == offline.ID {
-		return nil, errors.New("the offline model cannot summarise; /clear empties the context")
+	switch {
+	case t.agent.Model.Info().ID == offline.ID && o.Leave:
+		return e, errors.New("the offline model cannot summarise; /tree N goes there without a summary")
+	case t.agent.Model.Info().ID == offline.ID:
+		return e, errors.New("the offline model cannot summarise; /clear empties the context")
+	case o.Leave:
+		e.Note, err = t.agent.Leave(ctx, s.log, o.To, o.Focus)
+	default:
+		e.Compaction, err = t.agent.Compact(ctx, s.log, o.Focus)
 	}
-	return t.agent.Compact(ctx, s.log, focus)
+	return e, err
 }

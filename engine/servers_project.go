@@ -34,6 +34,7 @@ const maxClaudeFile = 64 << 20
 type definedServers struct {
 	project *Project
 	given   []mcpConfig     // of --mcp-config
+	off     map[string]bool // by name, those that are off in Claude Code for this directory; true: only a project's
 	inFiles []knack.Problem // in the project's files that define servers
 
 	once     sync.Once // for what follows
@@ -145,9 +146,13 @@ func (d *definedServers) find() ([]mcp.Server, []knack.Problem) {
 	settings(permission.Flag, permission.User)
 	if !p.options.NoSettings && p.hasLayer("user") {
 		add(d.ofClaude())
+		add(ofPi(p.options.Env.PiDir()))
 	}
 	if !p.options.NoSettings && p.hasLayer("project") {
 		for _, f := range d.ofProject() {
+			all = slices.DeleteFunc(all, func(s mcp.Server) bool {
+				return s.Origin == permission.User && slices.Contains(f.off, s.Name)
+			})
 			add(f.servers, f.problems)
 		}
 	}
@@ -155,6 +160,16 @@ func (d *definedServers) find() ([]mcp.Server, []knack.Problem) {
 	servers, bad = p.plugins.servers()
 	servers, more := distinct(servers)
 	add(servers, append(bad, more...))
+	all = slices.DeleteFunc(all, func(s mcp.Server) bool {
+		onlyProjects, off := d.off[s.Name]
+		if !off || s.Origin != permission.Project && (onlyProjects || s.Origin != permission.Plugin && s.DefinedIn != d.claudeFile()) {
+			return false
+		}
+		problems = append(problems, knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Info, Path: d.claudeFile(),
+			Message: "MCP server " + plain.Line(s.Name) + " is off in Claude Code, for this directory",
+			Hint:    "/mcp in Claude Code turns it on; or knack mcp add, under another name"})
+		return true
+	})
 	for i := range all {
 		if s := &all[i]; s.Origin == permission.Project {
 			s.Network, s.Write = cmp.Or(p.trust.Network(s.DefinedIn), "none"), p.trust.Writable(s.DefinedIn)
@@ -212,12 +227,18 @@ func (d *definedServers) ofClaude() ([]mcp.Server, []knack.Problem) {
 	p, file := d.project, d.claudeFile()
 	data, err := regular.Read(file, maxClaudeFile)
 	if err != nil {
-		return nil, nil
+		if err = regular.Absent(file, err); err == nil {
+			return nil, nil
+		}
+		return nil, []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Warn, Path: file,
+			Message: "its MCP servers are not used, because it cannot be read: " + err.Error()}}
 	}
 	var doc struct {
 		MCPServers json.RawMessage `json:"mcpServers"`
 		Projects   map[string]struct {
 			MCPServers json.RawMessage `json:"mcpServers"`
+			Off        []string        `json:"disabledMcpServers"`
+			OffProject []string        `json:"disabledMcpjsonServers"`
 		} `json:"projects"`
 	}
 	// The file also contains the history of each project, and every start waits for this; encoding/json
@@ -225,6 +246,15 @@ func (d *definedServers) ofClaude() ([]mcp.Server, []knack.Problem) {
 	if fastjson.Unmarshal(data, &doc) != nil {
 		return nil, []knack.Problem{{Code: knack.CodeMCPInvalid, Severity: knack.Warn, Path: file,
 			Message: "not JSON: its MCP servers are not used"}}
+	}
+	d.off = map[string]bool{}
+	for _, dir := range []string{p.root, p.dir} {
+		for _, name := range doc.Projects[dir].OffProject {
+			d.off[name] = true
+		}
+		for _, name := range doc.Projects[dir].Off {
+			d.off[name] = false
+		}
 	}
 	var all []mcp.Server
 	var problems []knack.Problem
@@ -251,10 +281,28 @@ func (d *definedServers) claudeFile() string {
 	return filepath.Join(p.home, ".claude.json")
 }
 
+// ofPi returns the servers of the user's file of Pi. home is its directory; "": there is none.
+func ofPi(home string) ([]mcp.Server, []knack.Problem) {
+	if home == "" {
+		return nil, nil
+	}
+	file := filepath.Join(home, "mcp.json")
+	data, err := regular.Read(file, 1<<20)
+	if err != nil {
+		if err = regular.Absent(file, err); err == nil {
+			return nil, nil
+		}
+		return nil, []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: file,
+			Message: "its MCP servers are not used, because it cannot be read: " + err.Error()}}
+	}
+	return mcp.Parse(data, permission.User, file)
+}
+
 // A serverFile is a file of the project that defines servers.
 type serverFile struct {
 	servers  []mcp.Server
 	problems []knack.Problem
+	off      []string // the user's servers that it only turns off
 }
 
 // ofProject returns the servers of the project's files that are trusted.
@@ -280,11 +328,11 @@ func (d *definedServers) ofProject() []serverFile {
 			place := filepath.Join(p.root, name)
 			var f serverFile
 			switch {
-			case errors.Is(err, fs.ErrNotExist):
+			case errors.Is(err, fs.ErrNotExist) && regular.Absent(place, err) == nil:
 				continue
 			case err != nil:
 				f.problems = []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: place,
-					Message: "cannot be read: " + err.Error()}}
+					Message: "cannot be read: " + regular.Absent(place, err).Error()}}
 			default:
 				if err := p.trust.Check(place, data); err != nil {
 					var x knack.Problem
@@ -294,6 +342,9 @@ func (d *definedServers) ofProject() []serverFile {
 					break
 				}
 				f.servers, f.problems = mcp.Parse(data, permission.Project, place)
+				if row.Path == ".pi/mcp.json" {
+					f.off = mcp.Off(data)
+				}
 			}
 			all = append(all, f)
 		}

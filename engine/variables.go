@@ -60,7 +60,7 @@ func (f *Foreign) readEnvironment() {
 	}
 	for _, name := range withoutEffect {
 		if switchedOn(env.Get(name)) {
-			f.addUnused("the environment", name)
+			f.unused = addUnused(f.unused, "the environment", name)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
@@ -44,9 +46,27 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 		w.Found = p.findMisplaced(folders, w.Name, name)
 	}
 	if len(w.Found) == 0 {
-		w.Found = findPassedOver(p, folders, w.Name)
+		w.Found = p.findPassedOver(ctx, folders, problems, w.Name, name)
 	}
-	servers, _ := p.Servers()
+	if len(w.Found) == 0 {
+		lock, err := p.plugins.lock()
+		if err != nil {
+			lock = &install.Lock{} // readInstalled says so
+		}
+		w.Found = unusedPlugins{env: p.options.Env, root: p.root, lock: lock, used: p.plugins.used,
+			enabled: p.config.Settings.EnabledPlugins, problems: p.plugins.problems,
+			bare: p.options.Bare || p.options.NoSkills}.find(ctx, w.Name)
+	}
+	servers, leftOut := p.Servers()
+	for _, x := range slices.Concat(p.servers.inFiles, leftOut) {
+		at := knack.Location{Kind: knack.MCP, Path: x.Path, Unasked: x.Message}
+		if x.Hint != "" {
+			at.Unasked += " (" + x.Hint + ")"
+		}
+		if !slices.Contains(w.Locations, at) {
+			w.Locations = append(w.Locations, at)
+		}
+	}
 	for _, s := range servers {
 		if !slices.ContainsFunc(w.Locations, func(at knack.Location) bool { return at.Label == s.Name }) {
 			w.Locations = append(w.Locations, knack.Location{Kind: knack.MCP, Label: s.Name,
@@ -166,10 +186,12 @@ func (p *Project) findMisplaced(folders []knack.Source, name, path string) (foun
 }
 
 // findPassedOver finds skills of a name in directories that a search passes over: those of other programs, of packages,
-// and those whose name begins with a dot.
-func findPassedOver(p *Project, folders []knack.Source, name string) (found []knack.Finding) {
-	if filepath.IsAbs(name) && strings.HasPrefix(filepath.Base(name), ".") { // .NAME, which looks like a path
-		name = filepath.Base(name)
+// those whose name begins with a dot, and those that are too deep, which are among the problems. path is the name as it
+// was typed.
+func (p *Project) findPassedOver(ctx context.Context, folders []knack.Source, problems []knack.Problem,
+	name, path string) (found []knack.Finding) {
+	if filepath.IsAbs(path) && strings.HasPrefix(filepath.Base(path), ".") { // .NAME, which looks like a path
+		name = filepath.Base(path)
 	}
 	if name == "" || filepath.Base(name) != name {
 		return nil
@@ -180,7 +202,9 @@ func findPassedOver(p *Project, folders []knack.Source, name string) (found []kn
 			return
 		}
 		for _, at := range all {
-			if base := filepath.Base(at); base == name || base == "."+name {
+			if isCalled(ctx, at, name) && !slices.ContainsFunc(found, func(f knack.Finding) bool {
+				return f.Path == filepath.Join(at, "SKILL.md")
+			}) {
 				found = append(found, knack.Finding{As: "name", State: knack.Ignored,
 					Candidate: knack.Candidate{Path: filepath.Join(at, "SKILL.md"), State: knack.Ignored,
 						Origin: knack.Origin{Kind: knack.Project}},
@@ -215,12 +239,34 @@ func findPassedOver(p *Project, folders []knack.Source, name string) (found []kn
 			dotted(f.Path)
 		}
 	}
+	for _, x := range problems {
+		if x.Code == knack.CodeNotSearched {
+			in(x.Path, "a directory that is so deep")
+		}
+	}
 	for dir := filepath.Dir(p.root); dir != filepath.Dir(dir) && dir != p.options.Env.Home(); dir = filepath.Dir(dir) {
 		for _, place := range layout.Folders() {
 			in(filepath.Join(dir, place, "skills"), "a directory above the repository")
 		}
 	}
+	for _, d := range config.OtherDirs() {
+		if home := p.options.Env.Home(); home != "" && d.Home != "" {
+			for _, place := range []string{"skills", "skill"} {
+				at := filepath.Join(home, filepath.FromSlash(d.Home), place)
+				in(at, at)
+			}
+		}
+	}
 	return found
+}
+
+// isCalled reports whether a skill is called by a name: that in its file, or that of its directory, also without a dot.
+func isCalled(ctx context.Context, dir, name string) bool {
+	if base := filepath.Base(dir); base == name || base == "."+name {
+		return true
+	}
+	s, _ := knack.Check(ctx, dir)
+	return s != nil && (s.Name == name || s.Label == name)
 }
 
 // maxPackages limits in how many packages of node_modules a skill is looked for.

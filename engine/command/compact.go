@@ -9,11 +9,11 @@ import (
 
 // compact implements /compact. The summary pays most attention to focus, which may be empty.
 func compact(ctx context.Context, s *engine.Session, focus string) (engine.Reply, error) {
-	c, err := s.Compact(ctx, focus)
+	e, err := s.Summarise(ctx, engine.Summary{Focus: focus})
 	if err != nil {
 		return engine.Reply{}, err
 	}
-	return engine.Reply{Text: c.Line(), Value: c}, nil
+	return engine.Reply{Text: e.Compaction.Line(), Value: e.Compaction}, nil
 }
 
 func clearContext(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) {

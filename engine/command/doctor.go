@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/llm/models"
 	"github.com/knack-agent/knack/run/llm/offline"
 )
@@ -73,6 +75,46 @@ type offItem struct {
 	Why  string `json:"why"`
 }
 
+// unusedKeys returns the keys in the frontmatter of skills and agents that have no effect here, by place and with the
+// number of files.
+func unusedKeys(p *engine.Project, cat *knack.Catalog) (all []engine.UnusedSettings) {
+	counts := map[string]map[string]int{} // by place and key
+	add := func(place string, keys []string) {
+		for _, key := range keys {
+			if counts[place] == nil {
+				counts[place] = map[string]int{}
+			}
+			counts[place][key]++
+		}
+	}
+	for _, x := range cat.Candidates() {
+		if x.Skill == nil || x.Origin.Kind == knack.Bundled {
+			continue
+		}
+		place := filepath.Dir(x.Path)
+		for _, at := range cat.Locations() {
+			if at.Path != "" && subpath.Contains(at.Path, x.Path) {
+				place = at.Path
+			}
+		}
+		add(place, x.Skill.Unused())
+	}
+	for _, d := range p.Agents() {
+		add(filepath.Dir(d.Path), d.Unused)
+	}
+	for _, place := range slices.Sorted(maps.Keys(counts)) {
+		u := engine.UnusedSettings{Path: place, Advice: map[string]string{}}
+		for _, key := range slices.Sorted(maps.Keys(counts[place])) {
+			name := fmt.Sprintf("%s (in %s)", key, plain.Count(counts[place][key], "file"))
+			if u.Keys = append(u.Keys, name); key == "tools" {
+				u.Advice[name] = "allowed-tools for what needs no question, disallowed-tools for what must not be called"
+			}
+		}
+		all = append(all, u)
+	}
+	return all
+}
+
 // Examine checks what a run in an Engine's directory would use. It contacts no server.
 func Examine(e *engine.Engine) (*Checkup, error) {
 	p := e.Project()
@@ -87,6 +129,12 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 			x.Problems = append(x.Problems, q)
 		}
 	}
+	for _, q := range p.TextProblems() {
+		if !slices.Contains(x.Problems, q) {
+			x.Problems = append(x.Problems, q)
+		}
+	}
+	x.Unused = append(x.Unused, unusedKeys(p, cat)...)
 	x.Problems = append(x.Problems, e.Models().KeyProblems()...)
 	if x.Servers == nil {
 		x.Servers = []models.Usable{}

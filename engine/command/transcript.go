@@ -220,8 +220,9 @@ func before(branch iter.Seq[session.Entry], id int) iter.Seq[session.Entry] {
 
 // tree shows the user's messages on all branches, or moves to an entry, from which the next message
 // continues. Moving to one of the user's own messages moves to the entry before it and shows its text,
-// so that it can be sent again. A text after the number becomes the entry's label.
-func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error) {
+// so that it can be sent again. A text after the number becomes the entry's label; after + it says what a summary of what
+// is left behind should pay attention to.
+func tree(ctx context.Context, s *engine.Session, at string) (engine.Reply, error) {
 	if s.Log().Last() == 0 {
 		return engine.Reply{}, engine.ErrEmpty
 	}
@@ -235,7 +236,8 @@ func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error)
 			Hint: "/tree lists them",
 			Exit: engine.ExitUsage}
 	}
-	if labelled {
+	focus, summarised := strings.CutPrefix(label, withSummary)
+	if summarised = summarised && (focus == "" || focus[0] == ' '); labelled && !summarised {
 		return labelEntry(s.Log(), n, strings.TrimSpace(label))
 	}
 	text, to := "", n
@@ -246,10 +248,16 @@ func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error)
 			}
 		}
 	}
-	if err := s.Log().Move(to); err != nil {
+	var b textLines
+	if summarised {
+		e, err := s.Summarise(ctx, engine.Summary{Leave: true, To: to, Focus: strings.TrimSpace(focus)})
+		if err != nil {
+			return engine.Reply{}, &engine.Error{Err: err, Hint: fmt.Sprintf("/tree %d goes there without a summary", n)}
+		}
+		b.add("%s\n", e.Note.People)
+	} else if err := s.Log().Move(to); err != nil {
 		return engine.Reply{}, &engine.Error{Err: err, Hint: "/tree lists them"}
 	}
-	var b textLines
 	b.add("at entry %d; what came after it stays on its branch", to)
 	if text != "" {
 		b.add("your message there:\n%s", text)
@@ -263,6 +271,8 @@ func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error)
 const (
 	maxLabel = 200 // bytes
 	noLabel  = "-" // removes a label
+	// withSummary goes to an entry with a summary of what is left behind.
+	withSummary = "+"
 )
 
 func labelEntry(log *session.Log, n int, label string) (engine.Reply, error) {
@@ -322,6 +332,7 @@ func showTree(s *engine.Session) engine.Reply {
 			Label: mark + " " + engine.Clip(text, 68), Help: help, Preview: text})
 		b.add("%s%5d  %s%s", mark, e.ID, engine.Clip(text, 70), from)
 	}
-	b.add("* is this branch; /tree N goes back to before message N, or to entry N; /tree N LABEL labels it, /tree N - removes the label")
+	b.add("* is this branch; /tree N goes back to before message N, or to entry N; /tree N + leaves a summary of this branch there; " +
+		"/tree N LABEL labels it, /tree N - removes the label")
 	return engine.Reply{Text: b.text(), Value: v, Choices: choices}
 }

@@ -225,9 +225,9 @@ func Extension(fsys fs.FS, name string) string {
 	return plain.Line(name) + ": a program inside Pi, which does not run here; it would have added: " + what
 }
 
-// extensionText is the text of an extension, without comments: its file and, if that is an index, those below its
-// directory.
+// extensionText is the text of an extension, without comments: its file, and those that it imports from the package.
 func extensionText(fsys fs.FS, name string) string {
+	const most = 200
 	read := func(name string) string {
 		info, err := fs.Stat(fsys, name)
 		if err != nil || !info.Mode().IsRegular() || info.Size() > maxFile {
@@ -236,28 +236,26 @@ func extensionText(fsys fs.FS, name string) string {
 		data, _ := fs.ReadFile(fsys, name) // what cannot be read names nothing
 		return piText().comment.ReplaceAllString(string(data), "$1")
 	}
-	all := read(name)
-	dir := path.Dir(name)
-	if dir == "." || strings.TrimSuffix(path.Base(name), path.Ext(name)) != "index" {
-		return all
-	}
-	files := 0
-	fs.WalkDir(fsys, dir, func(at string, d fs.DirEntry, err error) error { // what cannot be read names nothing
-		const most = 200
-		switch {
-		case err != nil:
-			return nil
-		case d.IsDir() && (d.Name() == "node_modules" || d.Name()[0] == '.'):
-			return fs.SkipDir
-		case files > most:
-			return fs.SkipAll
-		case !d.IsDir() && at != name && (path.Ext(at) == ".ts" || path.Ext(at) == ".js"):
-			files++
-			all += "\n" + read(at)
+	var all strings.Builder
+	files := []string{name}
+	for i := 0; i < len(files) && i < most; i++ {
+		text := read(files[i])
+		all.WriteString(text + "\n")
+		for _, m := range piText().imports.FindAllStringSubmatch(text, most) {
+			at := path.Join(path.Dir(files[i]), m[1])
+			stem := strings.TrimSuffix(at, path.Ext(at))
+			for _, file := range []string{at, stem + ".ts", at + ".ts", at + ".js", at + "/index.ts", at + "/index.js"} {
+				info, err := fs.Stat(fsys, file)
+				if err == nil && info.Mode().IsRegular() {
+					if !slices.Contains(files, file) {
+						files = append(files, file)
+					}
+					break
+				}
+			}
 		}
-		return nil
-	})
-	return all
+	}
+	return all.String()
 }
 
 const quotedName = "(?:[\"'`]([^\"'`\n]{1,80})[\"'`])?"
@@ -272,15 +270,17 @@ type piCall struct {
 type extensionPatterns struct {
 	calls   []piCall
 	comment *regexp.Regexp
+	imports *regexp.Regexp // of files of the package
 }
 
 var piText = sync.OnceValue(func() extensionPatterns {
-	return extensionPatterns{comment: regexp.MustCompile(`(?m)(^|\s)//[^\n]*$|/\*(?s:.*?)\*/`), calls: []piCall{
-		{"commands", "/", regexp.MustCompile(`\.registerCommand\(\s*` + quotedName)},
-		{"tools", "", regexp.MustCompile(`\.registerTool\((?:[^;]{0,400}?\bname:\s*` + quotedName + `)?`)},
-		{"hooks", "", regexp.MustCompile(`\bpi\.on\(\s*` + quotedName)},
-		{"keys", "", regexp.MustCompile(`\.registerShortcut\(\s*` + quotedName)},
-		{"flags", "--", regexp.MustCompile(`\.registerFlag\(\s*` + quotedName)},
-		{"providers", "", regexp.MustCompile(`\.registerProvider\(\s*` + quotedName)},
-	}}
+	return extensionPatterns{comment: regexp.MustCompile(`(?m)(^|\s)//[^\n]*$|/\*(?s:.*?)\*/`),
+		imports: regexp.MustCompile("\\b(?:from|import|require)\\s*\\(?\\s*[\"'`](\\.{1,2}/[^\"'`\n]{1,200})[\"'`]"), calls: []piCall{
+			{"commands", "/", regexp.MustCompile(`\.registerCommand\(\s*` + quotedName)},
+			{"tools", "", regexp.MustCompile(`\.registerTool\((?:[^;]{0,400}?\bname:\s*` + quotedName + `)?`)},
+			{"hooks", "", regexp.MustCompile(`\bpi\.on\(\s*` + quotedName)},
+			{"keys", "", regexp.MustCompile(`\.registerShortcut\(\s*` + quotedName)},
+			{"flags", "--", regexp.MustCompile(`\.registerFlag\(\s*` + quotedName)},
+			{"providers", "", regexp.MustCompile(`\.registerProvider\(\s*` + quotedName)},
+		}}
 })

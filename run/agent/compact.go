@@ -52,6 +52,64 @@ func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions stri
 	return c, err
 }
 
+// Leave moves a conversation, which must not be running, to an entry, and records there, in a note with what it cost, a
+// summary of what it leaves behind; it returns the note. instructions are as for Compact. On an error before the summary
+// is complete nothing has changed.
+func (a *Agent) Leave(ctx context.Context, log *session.Log, to int, instructions string) (*session.Note, error) {
+	if to > log.Last() {
+		return nil, fmt.Errorf("session %s has no entry %d", log.ID(), to)
+	}
+	r, left := newRun(a, log), after(log, to)
+	if !slices.ContainsFunc(left, matters) {
+		return nil, ErrNothingToLeave
+	}
+	model, _ := r.effectiveModel(log.State())
+	window := model.Info().Window
+	if window == 0 {
+		window = unknownWindow
+	}
+	_, perByte := log.Size(0)
+	c := &session.Compaction{Instructions: instructions}
+	summary, err := r.compactions.summary(ctx, model, c, left, nil, window, perByte)
+	if err != nil {
+		return nil, err
+	}
+	from := left[len(left)-1].ID
+	if err := log.Move(to); err != nil {
+		return nil, err
+	}
+	n := &session.Note{People: fmt.Sprintf("summary of the branch that ended at entry %d:\n%s", from, summary),
+		Model: fmt.Sprintf("The conversation went on from here in another way, was brought back to this point, and goes on "+
+			"from here. Files that it changed may have stayed changed. A summary of what was left:\n\n<summary>\n%s\n</summary>",
+			plain.Within("summary", summary)),
+		Spent: []llm.Spend{{Model: model.Info().ID, Usage: c.Usage, Cost: c.Cost}}}
+	if _, err := r.record(session.Entry{Type: session.TypeNote, Note: n}); err != nil {
+		return nil, err
+	}
+	return n, log.Sync()
+}
+
+// ErrNothingToLeave is the error of [Agent.Leave] if nothing of a conversation comes after the entry.
+var ErrNothingToLeave = errors.New("nothing comes after this entry: there is nothing to summarise")
+
+// after returns the entries of the present branch that are not on the way to an entry.
+func after(log *session.Log, to int) (left []session.Entry) {
+	parents := map[int]int{}
+	for e := range log.All() {
+		parents[e.ID] = e.Parent
+	}
+	way := map[int]bool{}
+	for ; to > 0 && !way[to]; to = parents[to] {
+		way[to] = true
+	}
+	for e := range log.Walk() {
+		if !way[e.ID] {
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
 // Clear empties the context of a conversation, which must not be running. The session keeps its
 // entries, settings and touched files.
 func Clear(log *session.Log) (*session.Compaction, error) {

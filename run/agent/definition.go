@@ -59,6 +59,8 @@ type Definition struct {
 
 	within []string // tools of the built-in agent that it must not exceed; nil: no limit
 
+	Unused []string // keys of its file that are only for people, or for the looks elsewhere
+
 	Path string // of its file; "": there is no file
 	// Origin is where it comes from: managed, explicit (the command line), user,
 	// project, plugin or bundled.
@@ -266,8 +268,28 @@ func guardMeant(key string) string {
 	return ""
 }
 
-// silentKeys are keys that people write for themselves or for the looks; other unknown keys are named.
+// silentKeys are keys that people write for themselves or for the looks: only doctor lists them. Other unknown keys are
+// problems.
 var silentKeys = []string{"color", "version", "author", "tags", "category", "license", "metadata", "examples"}
+
+// otherKeys are keys that have an effect on agents of other programs, and what has it here. Those that restrict are
+// warnings.
+var otherKeys = [...]struct {
+	key      string
+	severity knack.Severity
+	hint     string
+}{
+	{"steps", knack.Warn, "write maxTurns"},
+	{"maxSteps", knack.Warn, "write maxTurns"},
+	{"initialPrompt", knack.Info, "put it into the text of the agent"},
+	{"memory", knack.Info, "/memory keeps notes of yours"},
+	{"omitClaudeMd", knack.Info, "an agent has the context files of the run"},
+	{"autoCompactWindow", knack.Info, "compaction.reserve holds for all"},
+	{"prompt", knack.Info, "write it below the frontmatter"},
+	{"temperature", knack.Info, "write effort, for how hard it thinks"},
+	{"variant", knack.Info, "write effort"},
+	{"hidden", knack.Info, "without a description the model does not call it by itself"},
+}
 
 // tools reads the tools of an agent. A wrong restriction must not become "all tools".
 func (d *Definition) tools(f *definitionField) {
@@ -341,8 +363,17 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 			d.unclear(f, "%s is not a key of an agent; did you mean %s", f.Key, meant)
 		case strings.HasPrefix(name, "allowed"):
 			r.problem(knack.CodeUnknownKey, knack.Warn, f.Line, f.Column, "%s has no effect on an agent: tools limits it", f.Key)
-		case !slices.Contains(silentKeys, name):
-			r.problem(knack.CodeUnknownKey, knack.Info, f.Line, f.Column, "%s has no effect on an agent", f.Key)
+		case slices.Contains(silentKeys, name):
+			d.Unused = append(d.Unused, f.Key)
+		default:
+			severity, hint := knack.Info, ""
+			for _, x := range otherKeys {
+				if x.key == f.Key {
+					severity, hint = x.severity, x.hint
+				}
+			}
+			r.problem(knack.CodeUnknownKey, severity, f.Line, f.Column, "%s has no effect on an agent", f.Key)
+			r.problems[len(r.problems)-1].Hint = hint
 		}
 	case "tools":
 		d.tools(f)

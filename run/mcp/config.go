@@ -23,6 +23,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/jsonc"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 // A Server describes how to reach one MCP server: by Command, by URL, or by Open.
@@ -57,6 +58,10 @@ type Server struct {
 	// Allow is what the sandbox permits the program in addition: to read the plugin that contains it, and to
 	// write its data.
 	Allow workspace.Allowance
+
+	// OnlyTools are the names of the server's tools that may be used, before any prefix; nil: all. Those in WithoutTools
+	// are not used in any case.
+	OnlyTools, WithoutTools []string
 
 	// Timeout limits connecting; 0: that of the Options. CallTimeout limits one call; 0: 10 minutes.
 	Timeout, CallTimeout time.Duration
@@ -120,6 +125,9 @@ func (s *Server) identity() string {
 	if s.Origin == permission.Project || s.Origin == permission.Plugin {
 		e.Encode(s.DefinedIn)
 	}
+	if s.OnlyTools != nil || s.WithoutTools != nil {
+		e.Encode([][]string{s.OnlyTools, s.WithoutTools})
+	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
@@ -138,12 +146,16 @@ type definitionJSON struct {
 	Network       networkJSON       `json:"network,omitempty"`
 	Write         []string          `json:"write,omitempty"`
 	Disabled      bool              `json:"disabled,omitempty"`
-	Enabled       *bool             `json:"enabled,omitempty"` // of OpenCode and Codex
-	policyJSON
+	Enabled       *bool             `json:"enabled,omitempty"` // Pi, Codex and OpenCode call it so
+	EnabledTools  []string          `json:"enabledTools,omitzero"`
+	DisabledTools []string          `json:"disabledTools,omitempty"`
+	Tools         json.RawMessage   `json:"tools,omitempty"` // see [ParseTools]
 }
 
 // guards returns the keys of a definition that make it do less.
-func guards() []string { return append(keysOf(policyJSON{}), "disabled", "enabled", "network") }
+func guards() []string {
+	return slices.Concat(onlyKeys, withoutKeys, []string{"tools", "disabled", "enabled", "network", "toolPermissions"})
+}
 
 // A networkJSON is none, all, or hosts. Files may also say true for all and false for none.
 type networkJSON string
@@ -172,7 +184,8 @@ const (
 )
 
 // Parse reads servers by name: the value of mcpServers, or a file with that key at the top level.
-// place is named in problems. Disabled servers are left out. The result is sorted by name.
+// place is named in problems. Servers with the key disabled are left out, which is no more than information. The
+// result is sorted by name.
 func Parse(data []byte, origin permission.Origin, place string) ([]Server, []knack.Problem) {
 	problem := func(format string, args ...any) knack.Problem {
 		return knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Error, Path: place,
@@ -204,12 +217,27 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 			break
 		}
 		s, used, err := parseServer(name, top[name])
+		if at := filepath.ToSlash(place); strings.HasSuffix(at, "/.pi/mcp.json") || strings.HasSuffix(at, "/.pi/agent/mcp.json") {
+			s.Timeout *= 1000 // theirs are seconds
+		}
+		if unused := unusedKeys(top[name]); err == nil && len(unused) > 0 {
+			x := knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Info, Path: place,
+				Message: fmt.Sprintf("MCP server %s: no effect here: %s", name, plain.Line(plain.List(unused, 10)))}
+			if slices.Contains(unused, "cwd") { // it may not start without
+				x.Severity, x.Hint = knack.Warn, `for a directory: "command": "env", "args": ["-C", "DIR", "COMMAND", …]`
+			}
+			problems = append(problems, x)
+		}
 		switch {
 		case err != nil:
 			problems = append(problems, problem("server %q: %v", name, err))
 		case used:
 			s.Origin, s.DefinedIn = origin, place
 			servers = append(servers, s)
+		default: // somebody wants it so, and somebody else may look for what it has
+			problems = append(problems, knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Info, Path: place,
+				Message: fmt.Sprintf("MCP server %s is off, by its key "+offKey(top[name]), name),
+				Hint:    "remove the key " + offKey(top[name]) + " of " + name})
 		}
 	}
 	return servers, problems
@@ -220,11 +248,15 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 	if err := json.Unmarshal(data, &d); err != nil {
 		return s, false, err
 	}
-	if err := checkKeys(data, d, guards()); err != nil {
+	if err := checkKeys(data, append(keysOf(d), guards()...), guards()); err != nil {
 		return s, false, err
 	}
 	if err := CheckName(name); err != nil {
 		return s, false, err
+	}
+	off := d.Disabled || d.Enabled != nil && !*d.Enabled
+	if off && d.Command == "" && d.URL == "" {
+		return s, false, nil // it turns off one that is defined elsewhere
 	}
 	s = Server{
 		Name: name, Command: d.Command, Args: d.Args, Env: d.Env, Network: string(d.Network), Write: d.Write,
@@ -233,9 +265,6 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 	}
 	if d.OAuth != nil {
 		s.OAuth = *d.OAuth
-	}
-	if s.Policy, err = d.policy(); err != nil {
-		return s, false, err
 	}
 	switch strings.ToLower(d.Type) {
 	case "sse":
@@ -276,7 +305,106 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 			return s, false, fmt.Errorf("write: %w", err)
 		}
 	}
-	return s, !d.Disabled && (d.Enabled == nil || *d.Enabled), nil
+	if err := s.limitTools(data, &d); err != nil {
+		return s, false, err
+	}
+	return s, !off, nil
+}
+
+// offKey returns the key by which a server is off.
+func offKey(data json.RawMessage) string {
+	var d struct{ Disabled bool }
+	if json.Unmarshal(data, &d); d.Disabled {
+		return "disabled"
+	}
+	return "enabled"
+}
+
+// Off returns the names of those entries of a file that only turn off a server which another file defines, as those of
+// Pi in a project do.
+func Off(data []byte) (names []string) {
+	var doc struct {
+		MCPServers map[string]definitionJSON `json:"mcpServers"`
+	}
+	if json.Unmarshal(jsonc.Plain(bytes.TrimPrefix(data, []byte("\ufeff"))), &doc) != nil {
+		return nil // Parse says so
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.MCPServers)) {
+		if d := doc.MCPServers[name]; d.Command == "" && d.URL == "" && (d.Disabled || d.Enabled != nil && !*d.Enabled) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Keys of other programs that say which tools of a server may be used.
+var (
+	onlyKeys    = []string{"enabledTools", "enabled_tools", "includeTools", "allowedTools"}
+	withoutKeys = []string{"disabledTools", "disabled_tools", "excludeTools"}
+)
+
+// limitTools reads which tools may be used, by the keys of any program. One that it cannot read is an error: without it
+// more could be called than somebody wanted.
+func (s *Server) limitTools(data []byte, d *definitionJSON) error {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return err
+	}
+	read := func(key string, to *[]string) error {
+		value, ok := keys[key]
+		if !ok || string(value) == "null" {
+			return nil
+		}
+		var names []string
+		if err := json.Unmarshal(value, &names); err != nil {
+			return fmt.Errorf("%s restricts, and is not a list of tools; permissions.deny with mcp__%s__TOOL does the same",
+				key, Safe(s.Name))
+		}
+		if *to = append(*to, names...); *to == nil {
+			*to = []string{}
+		}
+		return nil
+	}
+	policy, only, err := ParseTools(d.Tools)
+	if err != nil {
+		return err
+	}
+	s.Policy, s.OnlyTools = &Policy{now: policy}, only
+	for _, key := range onlyKeys {
+		if err := read(key, &s.OnlyTools); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(s.OnlyTools, "*") { // GitHub's programs write all so
+		s.OnlyTools = nil
+	}
+	for _, key := range withoutKeys {
+		if err := read(key, &s.WithoutTools); err != nil {
+			return err
+		}
+	}
+	if _, ok := keys["toolPermissions"]; ok {
+		return fmt.Errorf("toolPermissions restricts, and Knack cannot hold it; permissions.deny and ask with mcp__%s__TOOL do",
+			Safe(s.Name))
+	}
+	return nil
+}
+
+// offers reports whether the definition leaves a tool of the server in use.
+func (s *Server) offers(name string) bool {
+	return (s.OnlyTools == nil || slices.Contains(s.OnlyTools, name)) && !slices.Contains(s.WithoutTools, name)
+}
+
+// unusedKeys returns the keys of a definition that have no effect here, sorted.
+func unusedKeys(data json.RawMessage) (names []string) {
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(data, &keys) != nil {
+		return nil
+	}
+	for _, name := range slices.Concat(keysOf(definitionJSON{}), onlyKeys, withoutKeys, []string{"$comment", "//"}) {
+		delete(keys, name)
+	}
+	return slices.Sorted(maps.Keys(keys))
 }
 
 // JSON returns the server as it is written in files.
@@ -284,7 +412,8 @@ func (s *Server) JSON() json.RawMessage {
 	d := definitionJSON{
 		Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, HeadersHelper: s.HeadersHelper,
 		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond),
-		Network: networkJSON(s.Network), Write: s.Write, policyJSON: s.Policy.Now().json(),
+		Network: networkJSON(s.Network), Write: s.Write, EnabledTools: s.OnlyTools, DisabledTools: s.WithoutTools,
+		Tools: s.Policy.Now().json(),
 	}
 	if s.Remote() {
 		d.Type = string(HTTP)

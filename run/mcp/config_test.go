@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 )
 
@@ -24,16 +27,15 @@ func TestParse(t *testing.T) {
 		{`{"a":{"type":"sse","url":"https://x"}}`, "a http https://x"},
 		{`{"a":{}}`, "! neither a command nor a url"},
 		{`{"a":{"command":"c","url":"https://x"}}`, "! both a command and a url"},
-		{`{"a":{"command":"c","disabled":true}}`, ""},
-		{`{"a":{"command":"c","enabled":false}}`, ""},
+		{`{"a":{"command":"c","disabled":true},"b":{"command":"d"}}`, "b stdio d ! MCP server a is off, by its key disabled"},
 		{`{"a":{"command":"c","disabld":true}}`, `! did you mean "disabled"`},
 		{`{"a":{"command":"c","tool":[{"name":"t","permission_policy":"always_deny"}]}}`, `! did you mean "tools"`},
 		{`{"a":{"command":"c","tools":[{"name":"t","permision_policy":"always_deny"}]}}`, `! did you mean "permission_policy"`},
 		{`{"a":{"command":"c","tools":[{"permission_policy":"always_deny"}]}}`, "! has no name"},
-		{`{"a":{"command":"c","tools":{"t":"always_deny"}}}`, "! not a list"},
-		{`{"a":{"command":"c","excludeTools":"t"}}`, "! cannot unmarshal"},
+		{`{"a":{"command":"c","tools":{"t":"always_deny"}}}`, "! is not a list"},
+		{`{"a":{"command":"c","excludeTools":"t"}}`, "! is not a list"},
 		{`{"a":{"command":"c","sandboxEnabled":true}}`, "! restricted something"},
-		{`{"a":{"command":"c","autoApprove":["t"],"cwd":"x","alwaysAllow":["t"],"auth":{}}}`, "a stdio c"},
+		{`{"a":{"command":"c","autoApprove":["t"],"alwaysAllow":["t"],"auth":{}}}`, "! no effect here: alwaysAllow"},
 		{`{"a":{"command":1}}`, "! cannot unmarshal"},
 		{`{"…":{"command":"c"}}`, "! letters"},
 		{`[]`, "! not a JSON object"},
@@ -46,7 +48,7 @@ func TestParse(t *testing.T) {
 		}
 		got := strings.Join(all, ", ")
 		for _, p := range problems {
-			got += "! " + p.Message
+			got += " ! " + p.Message
 		}
 		if want, ok := strings.CutPrefix(x.want, "! "); ok && !strings.Contains(got, want) || !ok && got != x.want {
 			t.Errorf("%s: %q, want %q", x.text, got, x.want)
@@ -186,7 +188,7 @@ func FuzzFrontmatter(f *testing.F) {
 	})
 }
 
-// TestToolPolicy: what a definition says about tools, in the words of several programs, and as it is written back.
+// TestToolPolicy: what a definition asks and denies about tools, and as it is written back.
 func TestToolPolicy(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ keys, deny, ask, none string }{
@@ -195,13 +197,6 @@ func TestToolPolicy(t *testing.T) {
 		{`"tools":[{"name":"a","permission_policy":"always_allow","org_max_permission":"blocked"},` +
 			`{"name":"b","org_max_permission":"ask"},{"name":"c","org_max_permission":"allow"}]`, "a", "b", "c d"},
 		{`"tools":[{"name":"a","permission_policy":"ask_twice"}]`, "", "a", "b"}, // a later version's
-		{`"tools":["*"]`, "", "", "a b"},
-		{`"tools":["a","b"]`, "c *", "", "a b"},
-		{`"tools":[]`, "", "", "a"},
-		{`"disabledTools":["a"],"excludeTools":["b"]`, "a b", "", "c"},
-		{`"disabled_tools":["a"],"enabled_tools":["a","b"]`, "a c", "", "b"},
-		{`"includeTools":["a","b"],"enabledTools":["b","c"]`, "a c", "", "b"},
-		{`"enabledTools":[]`, "a", "", ""},
 	} {
 		servers, problems := Parse([]byte(`{"s":{"command":"x",`+x.keys+`}}`), permission.User, "f")
 		if len(servers) != 1 || len(problems) > 0 {
@@ -220,6 +215,48 @@ func TestToolPolicy(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestToolsOfDefinitions: a definition says which tools of a server may be used, in the words of any program; what it
+// says is kept when it is written, and a stored list of tools of one without limits is not that of one with them.
+func TestToolsOfDefinitions(t *testing.T) {
+	t.Parallel()
+	listed := []*sdk.Tool{{Name: "get", InputSchema: map[string]any{"type": "object"}},
+		{Name: "put", InputSchema: map[string]any{"type": "object"}}}
+	free, _ := Parse([]byte(`{"a": {"command": "c"}}`), permission.User, "f")
+	for keys, want := range map[string]string{
+		`"description": "x"`: "get put", `"tools": ["*"]`: "get put", `"tools": null`: "get put",
+		`"enabledTools": ["get"]`: "get", `"enabled_tools": ["get"]`: "get", `"includeTools": ["get"]`: "get",
+		`"tools": ["get"]`: "get", `"enabledTools": []`: "", `"disabledTools": ["put"]`: "get",
+		`"disabled_tools": ["put"]`: "get", `"excludeTools": ["put"]`: "get",
+		`"tools": ["get", "put"], "excludeTools": ["put"]`: "get", `"tools": [{"name": "get"}]`: "get put", `"tools": "get"`: "!",
+		`"toolPermissions": {"get": "blocked"}`: "!",
+	} {
+		servers, problems := Parse([]byte(`{"a": {"command": "c", `+keys+`}}`), permission.User, "f")
+		if want == "!" {
+			if len(servers) != 0 || len(problems) == 0 || problems[0].Severity != knack.Error {
+				t.Errorf("%s: %v %v, want an error", keys, servers, problems)
+			}
+			continue
+		}
+		if len(servers) != 1 {
+			t.Fatalf("%s: %v", keys, problems)
+		}
+		again, _ := Parse([]byte(`{"a": `+string(servers[0].JSON())+`}`), permission.User, "f")
+		for _, s := range append(servers, again...) {
+			p := &peer{safe: "a", server: s}
+			var got []string
+			for _, d := range p.define(listed, &p.problems) {
+				got = append(got, d.Own)
+			}
+			if text := strings.Join(got, " "); text != want {
+				t.Errorf("%s: %q, want %q", keys, text, want)
+			}
+		}
+		if (want == "get put") != (servers[0].identity() == free[0].identity()) {
+			t.Errorf("%s: the stored list of tools is that of the server without limits", keys)
 		}
 	}
 }

@@ -2,11 +2,13 @@ package mcp_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/run/mcp"
 )
@@ -46,6 +48,7 @@ func TestKeysOfDefinitions(t *testing.T) {
 	for key, bad := range map[string]bool{`"args":["x"]`: false, `"other":1`: false,
 		`"COMMAND":"evil"`: true, `"Url":""`: true, `"arg\u017f":["evil"]`: true} {
 		servers, problems := mcp.Parse([]byte(`{"mcpServers":{"a":{"command":"safe",`+key+`}}}`), permission.Project, "f")
+		problems = slices.DeleteFunc(problems, func(p knack.Problem) bool { return p.Severity == knack.Info })
 		if bad != (len(servers) == 0) || bad != (len(problems) == 1) {
 			t.Errorf("%s: %v %v", key, servers, problems)
 		}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -14,20 +15,18 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
-// A ToolPolicy says which tools of a server may be called, whatever rules and modes say. Names are the server's own.
+// A ToolPolicy says what is asked or refused about a server's tools, whatever rules and modes say. Names are the server's
+// own.
 type ToolPolicy struct {
-	Deny []string `json:"deny,omitempty"`
-	Ask  []string `json:"ask,omitempty"`  // each call asks
-	Only []string `json:"only,omitempty"` // all other tools are denied; nil: none are
+	Deny, Ask []string
 }
 
 // of returns what the policy says about a tool; "": nothing.
 func (p ToolPolicy) of(name string) permission.Policy {
-	has := func(names []string) bool { return slices.Contains(names, name) }
 	switch {
-	case has(p.Deny), p.Only != nil && !has(p.Only):
+	case slices.Contains(p.Deny, name):
 		return permission.PolicyDeny
-	case has(p.Ask):
+	case slices.Contains(p.Ask, name):
 		return permission.PolicyAsk
 	}
 	return ""
@@ -56,47 +55,24 @@ func (p *Policy) Now() ToolPolicy {
 	return p.now
 }
 
-// policyJSON are the keys with which programs restrict a server's tools: "tools" of Claude Code and of the Copilot
-// command line, and the lists of names of Codex, Gemini, Cline and others.
-type policyJSON struct {
-	Tools          json.RawMessage `json:"tools,omitempty"`
-	DisabledTools  []string        `json:"disabledTools,omitempty"`
-	DisabledTools2 []string        `json:"disabled_tools,omitempty"`
-	ExcludeTools   []string        `json:"excludeTools,omitempty"`
-	EnabledTools   *[]string       `json:"enabledTools,omitempty"`
-	EnabledTools2  *[]string       `json:"enabled_tools,omitempty"`
-	IncludeTools   *[]string       `json:"includeTools,omitempty"`
-}
-
-// policy joins what the keys say. More than one list of tools that may be called means those in all of them.
-func (d *policyJSON) policy() (*Policy, error) {
-	p, err := ParseTools(d.Tools)
-	if err != nil {
-		return nil, err
-	}
-	p.Deny = slices.Concat(p.Deny, d.DisabledTools, d.DisabledTools2, d.ExcludeTools)
-	for _, only := range []*[]string{d.EnabledTools, d.EnabledTools2, d.IncludeTools} {
-		if only != nil {
-			p = p.Join(ToolPolicy{Only: append([]string{}, *only...)})
-		}
-	}
-	return &Policy{now: p}, nil
-}
-
 // ParseTools reads the value of "tools" in the definition of a server: a list of {name, permission_policy}, as in
-// Claude Code, or of names, of which "*" means all. What it allows is left to rules. A policy that is not known asks.
-func ParseTools(data json.RawMessage) (p ToolPolicy, err error) {
+// Claude Code, or of names, which are the only tools then; nil: they are not. What it allows is left to rules. A policy
+// that is not known asks.
+func ParseTools(data json.RawMessage) (p ToolPolicy, only []string, err error) {
 	if len(data) == 0 || string(data) == "null" {
-		return p, nil
+		return p, nil, nil
 	}
 	var all []json.RawMessage
 	if json.Unmarshal(data, &all) != nil {
-		return p, fmt.Errorf("tools: not a list of {name, permission_policy}")
+		return p, nil, errors.New("tools restricts, and is not a list of {name, permission_policy} or of names")
+	}
+	if len(all) == 0 {
+		return p, []string{}, nil
 	}
 	for _, one := range all {
 		var name string
 		if json.Unmarshal(one, &name) == nil {
-			p.Only = append(p.Only, name)
+			only = append(only, name)
 			continue
 		}
 		var t struct {
@@ -105,10 +81,10 @@ func ParseTools(data json.RawMessage) (p ToolPolicy, err error) {
 			Most   string `json:"org_max_permission"`
 		}
 		if err := json.Unmarshal(one, &t); err != nil || t.Name == "" {
-			return p, fmt.Errorf("tools: %.200s has no name", one)
+			return p, nil, fmt.Errorf("tools: %.200s has no name", one)
 		}
-		if err := checkKeys(one, t, keysOf(t)); err != nil {
-			return p, fmt.Errorf("tools: %s: %w", t.Name, err)
+		if err := checkKeys(one, keysOf(t), keysOf(t)); err != nil {
+			return p, nil, fmt.Errorf("tools: %s: %w", t.Name, err)
 		}
 		switch {
 		case t.Policy == "always_deny", t.Most == "blocked":
@@ -117,10 +93,7 @@ func ParseTools(data json.RawMessage) (p ToolPolicy, err error) {
 			p.Ask = append(p.Ask, t.Name)
 		}
 	}
-	if slices.Contains(p.Only, "*") {
-		p.Only = nil
-	}
-	return p, nil
+	return p, only, nil
 }
 
 // Restrict reads what a host says about a server that runs in it: "tools", as in a definition, and "timeout", the
@@ -135,31 +108,27 @@ func (s *Server) Restrict(data json.RawMessage) (err error) {
 	if err := json.Unmarshal(data, &d); err != nil {
 		return err
 	}
-	if err := checkKeys(data, d, []string{"tools"}); err != nil {
+	if err := checkKeys(data, keysOf(d), []string{"tools"}); err != nil {
 		return err
 	}
 	if d.Timeout >= 1000 { // smaller ones have no effect, as in the SDK
 		s.CallTimeout = time.Duration(min(d.Timeout, 1e9)) * time.Millisecond
 	}
-	p, err := ParseTools(d.Tools)
+	p, only, err := ParseTools(d.Tools)
+	if err == nil && len(only) > 0 {
+		err = errors.New("tools: a host gives {name, permission_policy}")
+	}
 	s.Policy = &Policy{now: p}
 	return err
 }
 
-// Join returns what both policies allow.
+// Join returns what is left of what both policies allow.
 func (p ToolPolicy) Join(q ToolPolicy) ToolPolicy {
-	p.Deny, p.Ask = slices.Concat(p.Deny, q.Deny), slices.Concat(p.Ask, q.Ask)
-	switch {
-	case p.Only == nil:
-		p.Only = q.Only
-	case q.Only != nil:
-		p.Only = slices.DeleteFunc(slices.Clone(p.Only), func(name string) bool { return !slices.Contains(q.Only, name) })
-	}
-	return p
+	return ToolPolicy{slices.Concat(p.Deny, q.Deny), slices.Concat(p.Ask, q.Ask)}
 }
 
 // json returns the policy as it is written in files.
-func (p ToolPolicy) json() (d policyJSON) {
+func (p ToolPolicy) json() json.RawMessage {
 	type entry struct {
 		Name   string `json:"name"`
 		Policy string `json:"permission_policy"`
@@ -171,13 +140,11 @@ func (p ToolPolicy) json() (d policyJSON) {
 	for _, name := range p.Ask {
 		all = append(all, entry{name, "always_ask"})
 	}
-	if all != nil {
-		d.Tools, _ = json.Marshal(all) // cannot fail: only strings
+	if all == nil {
+		return nil
 	}
-	if p.Only != nil {
-		d.EnabledTools = &p.Only
-	}
-	return d
+	data, _ := json.Marshal(all) // cannot fail: only strings
+	return data
 }
 
 // restricting are beginnings of keys that restrict something in whatever program.
@@ -187,12 +154,11 @@ var restricting = []string{"allow", "block", "den", "disable", "exclude", "forbi
 // checkKeys returns an error for keys that encoding/json would take for others ("COMMAND"), because a person who
 // approves a file looks at the correctly spelled key, and for keys that were to restrict something and do nothing: those
 // that are nearly the name of a guard, and those that look like one.
-func checkKeys(data []byte, known any, guards []string) error {
+func checkKeys(data []byte, names, guards []string) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(data, &keys); err != nil {
 		return err
 	}
-	names := keysOf(known)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		lower := strings.ToLower(key)
 		if slices.Contains(names, key) {

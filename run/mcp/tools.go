@@ -100,7 +100,7 @@ func (p *peer) define(found []*sdk.Tool, problems *[]knack.Problem) []*definitio
 		}
 	}
 	for _, t := range found {
-		if t == nil {
+		if t == nil || !p.server.offers(t.Name) {
 			continue
 		}
 		name := p.toolName(t.Name, false)

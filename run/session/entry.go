@@ -335,6 +335,8 @@ func (a *Activation) Origin() string {
 type Note struct {
 	Model  string `json:"model"`
 	People string `json:"people,omitempty"`
+	// Spent is what requests for the text consumed, as for the summary of a branch.
+	Spent []llm.Spend `json:"spent,omitempty"`
 	// Announced is set in an announcement of skills. It maps each skill's name to a fingerprint of
 	// its announced text, or to "" if the skill is gone.
 	Announced map[string]string `json:"announced,omitempty"`

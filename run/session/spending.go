@@ -43,6 +43,8 @@ func (e *Entry) spent() []Spend {
 		return beside(e.Result.Spent)
 	case e.Goal != nil:
 		return beside(e.Goal.Spent)
+	case e.Note != nil:
+		return beside(e.Note.Spent)
 	case e.Agent != nil && e.Agent.Reason != "":
 		a := e.Agent
 		all := []Spend{{Agent: a.Name, Requests: a.Requests, Cost: a.Cost}}

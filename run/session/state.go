@@ -192,6 +192,7 @@ func (s *State) fold(e Entry) {
 		s.Listing = e.Listing
 		s.Announced = e.Listing.Announced
 	case TypeNote:
+		s.spend(e)
 		s.announce(e.Note.Announced)
 		s.Tools, s.Loaded = mergeNames(s.Tools, e.Note.Tools), mergeNames(s.Loaded, e.Note.Loaded)
 		s.Found, s.Search = mergeNames(s.Found, e.Note.Found), s.Search || e.Note.Search

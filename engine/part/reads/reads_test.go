@@ -234,7 +234,7 @@ func TestAfterCompaction(t *testing.T) {
 	o.Values["memory.auto"], o.Values["permissions.allow"] = true, []string{"Bash", "WebFetch", "Memory"}
 	_, s := p.Open(t, o, nil, engine.SessionOptions{})
 	enginetest.Run(t, s, "read it "+strings.Repeat("and so on ", 20_000))
-	if _, err := s.Compact(t.Context(), ""); err != nil {
+	if _, err := s.Summarise(t.Context(), engine.Summary{}); err != nil {
 		t.Fatal(err)
 	}
 	if said := enginetest.Run(t, s, "go on"); !strings.Contains(said, "read from a secret") || !strings.Contains(said, "may have read from the web") {

@@ -17,7 +17,9 @@ type Foreign struct {
 	Models []ForeignModel // highest precedence first; used only if Settings.Model is ""
 	Env    []ForeignVariable
 	Unused []Unused
-	PiHome string // the directory of the user's settings file of Pi; "": there is none
+	// KeyHelper is the command that prints the key of Anthropic, in a file of Claude Code that is not a project's.
+	KeyHelper string
+	PiHome    string // the directory of the user's settings file of Pi; "": there is none
 	// Skills and Prompts are files and directories that the user's settings of Pi name, absolute.
 	Skills, Prompts []string
 }
@@ -40,16 +42,20 @@ type Unused struct {
 	Keys []string `json:"keys"`
 }
 
+// piState are keys that Pi stores among its settings by itself: nobody wrote them.
+var piState = []string{"lastChangelogVersion", "extensionChangelogVersions", "deviceId", "trackingId"}
+
 // adopt replaces the content of another program's file by the settings that it means here.
 func (l *loader) adopt(from *layer) {
 	top := *from.top
 	top.members = nil
 	var unused []string
 	for _, m := range from.top.members {
-		if m.val != from.top.get(m.key) || m.key == "$schema" || m.key == "lastChangelogVersion" {
+		if m.val != from.top.get(m.key) || m.key == "$schema" || slices.Contains(piState, m.key) {
 			continue // a repeated name: the last one counts; and what is no setting
 		}
 		key, val, used, held := "", (*node)(nil), false, len(l.result.held)
+		row := effects()[m.key]
 		program, counts := "claude", true
 		if from.pi {
 			program = "pi"
@@ -62,8 +68,11 @@ func (l *loader) adopt(from *layer) {
 			}
 		case from.pi:
 			l.result.Foreign.PiHome = filepath.Dir(from.path)
-			if key, val, used = from.ofPi(m); m.key == "skills" || m.key == "prompts" {
+			switch key, val, used = from.ofPi(m); m.key {
+			case "skills", "prompts":
 				used = l.piPaths(from, m)
+			case "httpProxy":
+				used = l.piProxy(from, m)
 			}
 		default:
 			key = m.key
@@ -77,16 +86,19 @@ func (l *loader) adopt(from *layer) {
 		switch {
 		case used && val != nil:
 			if m.key == "permissions" {
-				unused = append(unused, unusedIn(m.key, "", val, from.project)...)
+				unused = append(unused, from.unusedIn(m.key, "", val)...)
+				if _, auto := withoutAuto(m.val); auto {
+					unused = append(unused, "permissions.defaultMode")
+				}
 			}
 			top.members = append(top.members, member{key: key, at: m.at, val: val})
-		case used || slices.Contains(effects()[m.key], "held"):
+		case used || slices.Contains(row, "held") && from.heeds(row) && !m.val.allows(row) && (counts || shapeOf(row) != nil):
 		case held == len(l.result.held) && counts:
 			unused = append(unused, from.translate(&top, program, m.key, m)...)
-		case held == len(l.result.held):
+		case held == len(l.result.held) && (len(row) == 0 || row[0] != "object"):
 			unused = append(unused, m.key)
 		default: // what it restricts has an effect
-			unused = append(unused, unusedIn(m.key, "", m.val, from.project)...)
+			unused = append(unused, from.unusedIn(m.key, "", m.val)...)
 		}
 	}
 	if len(unused) > 0 {
@@ -97,7 +109,7 @@ func (l *loader) adopt(from *layer) {
 
 // unusedIn returns the names of what has no effect in a setting of Claude Code that has some. of stands for a name that
 // the table has as *.
-func unusedIn(name, of string, val *node, project bool) (names []string) {
+func (from *layer) unusedIn(name, of string, val *node) (names []string) {
 	row := effects()[name]
 	shown := strings.Replace(name, "*", of, 1)
 	switch {
@@ -114,9 +126,10 @@ func unusedIn(name, of string, val *node, project bool) (names []string) {
 			case name == "permissions" && (isKey(key) || effects()[key] == nil): // see unknown
 				continue
 			}
-			names = append(names, unusedIn(key, of, m.val, project)...)
+			names = append(names, from.unusedIn(key, of, m.val)...)
 		}
-	case row[0] != "restricts" && (project || name != "sandbox.filesystem.allowRead"): // see openPaths
+	case row[0] == "restricts" && (!from.heeds(row) || val.allows(row)),
+		row[0] != "restricts" && (from.project || name != "sandbox.filesystem.allowRead"): // see openPaths
 		names = append(names, shown)
 	}
 	return names
@@ -125,7 +138,10 @@ func unusedIn(name, of string, val *node, project bool) (names []string) {
 // ofClaude returns what a setting of Claude Code means here, and whether it has an effect. nil: as if it were not set.
 func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
 	switch m.key {
-	case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "strictKnownMarketplaces", "allowedMarketplaces",
+	case "permissions":
+		val, _ := withoutAuto(m.val)
+		return val, true
+	case "hooks", "enabledPlugins", "extraKnownMarketplaces", "strictKnownMarketplaces", "allowedMarketplaces",
 		"statusLine":
 		return m.val, true
 	case "model", "outputStyle":
@@ -140,6 +156,12 @@ func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
 			return nil, true
 		}
 		return &v, true
+	case "apiKeyHelper":
+		if m.val.kind != 's' || from.project {
+			return nil, false
+		}
+		l.result.Foreign.KeyHelper = cmp.Or(l.result.Foreign.KeyHelper, m.val.text)
+		return nil, true
 	case "env":
 		if from.silent || m.val.kind != 'o' {
 			return nil, false
@@ -152,6 +174,17 @@ func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
 		return nil, true
 	}
 	return nil, false
+}
+
+// withoutAuto returns the permissions without the mode auto, in which a second model decides instead of the user: here
+// the user is asked.
+func withoutAuto(val *node) (*node, bool) {
+	if mode := val.get("defaultMode"); mode == nil || mode.kind != 's' || mode.text != "auto" {
+		return val, false
+	}
+	rest := *val
+	rest.members = slices.DeleteFunc(slices.Clone(val.members), func(m member) bool { return m.key == "defaultMode" })
+	return &rest, true
 }
 
 // An opens is a path of sandbox.filesystem.allowRead.
@@ -213,8 +246,50 @@ func (from *layer) ofPi(m member) (name string, val *node, used bool) {
 			return "", nil, true
 		}
 		return "model", m.val, true
+	case "defaultTools":
+		denied := from.piTools(m.val)
+		if denied == nil {
+			return "", nil, false
+		}
+		return "permissions", &node{at: m.val.at, end: m.val.end, kind: 'o', members: []member{{"deny", m.at, denied}}}, true
 	}
 	return "", nil, false
+}
+
+// piTools returns the rules that deny those of Pi's usual tools which its setting defaultTools leaves out. It opens
+// nothing. nil: it is not a list of tools.
+func (from *layer) piTools(list *node) *node {
+	if list.kind != 'l' {
+		return nil
+	}
+	denied := &node{at: list.at, end: list.end, kind: 'l'}
+	replaces := len(list.items) == 0
+	named := map[string]bool{}
+	for _, it := range list.items {
+		if it.kind != 's' {
+			return nil
+		}
+		named[strings.ToLower(it.text)] = true
+		replaces = replaces || !strings.HasPrefix(it.text, "+") && !strings.HasPrefix(it.text, "-")
+	}
+	for _, tool := range []string{"Read", "Bash", "Edit", "Write"} {
+		low := strings.ToLower(tool)
+		if named["-"+low] || replaces && !named[low] && !named["+"+low] {
+			denied.items = append(denied.items, &node{at: list.at, end: list.end, kind: 's', text: tool})
+		}
+	}
+	return denied
+}
+
+// piProxy keeps the proxy of the user's settings of Pi, which counts once the user has agreed to it.
+func (l *loader) piProxy(from *layer, m member) bool {
+	if m.val.kind != 's' {
+		return false
+	}
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY"} {
+		l.result.Foreign.Env = append(l.result.Foreign.Env, ForeignVariable{name, m.val.text, l.at(*from, m.val)})
+	}
+	return true
 }
 
 // ordered returns the layers in the order in which they set a key.

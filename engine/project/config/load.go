@@ -33,7 +33,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
@@ -282,10 +281,10 @@ func (l *loader) lostRestrictions(from layer) (lost bool) {
 
 func (l *loader) open(from layer, path string) (whole bool) {
 	data, err := regular.Read(path, maxSize)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return true
-	}
 	if err != nil {
+		if err = regular.Absent(path, err); err == nil {
+			return true
+		}
 		l.problem(unreadable(path, err))
 		if !from.pi {
 			l.unread(unreadable(path, err))
@@ -481,7 +480,10 @@ func (l *loader) projectFile(root *os.Root, name string, from layer) {
 	}
 	info, err := root.Stat(name)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && regular.Absent(path, err) == nil:
+		return
 	case errors.Is(err, fs.ErrNotExist):
+		l.problem(unreadable(path, regular.ErrNowhere))
 		return
 	case err != nil:
 		p := unreadable(path, err)

@@ -1,10 +1,20 @@
 package config
 
 import (
+	"bytes"
 	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/knack-agent/knack/internal/leaf/jsonc"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 //go:embed others.txt
@@ -46,9 +56,11 @@ type OtherDir struct {
 	Home, Project string // relative to the user's home and the project, with slashes; "": none
 }
 
-// OtherDirs returns the directories of programs of which Knack reads no file. What is in them is only named.
+// OtherDirs returns the directories of other programs. What others.txt lists of them is only named; Knack reads nothing
+// else of Codex, OpenCode, Cursor and Gemini CLI.
 func OtherDirs() []OtherDir {
-	return []OtherDir{{"codex", ".codex", ".codex"}, {"opencode", ".config/opencode", ".opencode"},
+	return []OtherDir{{"claude-files", ".claude", ".claude"}, {"pi-files", ".pi/agent", ".pi"},
+		{"codex", ".codex", ".codex"}, {"opencode", ".config/opencode", ".opencode"},
 		{"cursor", ".cursor", ".cursor"}, {"gemini", ".gemini", ".gemini"}, {"root", "", "."}}
 }
 
@@ -70,11 +82,17 @@ func Advice(path, name string) string {
 	if strings.Contains(path, "/.pi/") {
 		program = "pi "
 	}
+	if program := keyProgram(path); program != "" {
+		return others()[program+" "+name].advice
+	}
 	for _, d := range OtherDirs() {
 		if o, ok := others()[d.Program+" "+name]; ok && (d.Program == "root" || strings.HasSuffix(path, "/"+d.Home) ||
 			strings.HasSuffix(path, "/"+d.Project)) {
 			return o.advice
 		}
+	}
+	if variable, ok := strings.CutPrefix(name, "env."); ok && IsClaudes(variable) && others()["claude "+name].advice == "" {
+		return "" // that of other variables does not help
 	}
 	for {
 		if o, ok := others()[program+name]; ok {
@@ -83,12 +101,63 @@ func Advice(path, name string) string {
 			}
 			return o.advice
 		}
+		for word, where := range map[string]string{"managed": "managed files", "user": "your own files",
+			"flags": "--settings and --managed-settings"} {
+			if program == "claude " && slices.Contains(effects()[name], word) {
+				return "it counts only in " + where
+			}
+		}
 		i := strings.LastIndexByte(name, '.')
 		if i < 0 {
 			return ""
 		}
 		name = name[:i]
 	}
+}
+
+// keyProgram returns the first word in others.txt for the keys of a file of which Knack reads none; "": it is none.
+func keyProgram(path string) string {
+	switch name := path[strings.LastIndexByte(path, '/')+1:]; name {
+	case "config.toml", "opencode.json":
+		return name
+	case "opencode.jsonc":
+		return "opencode.json"
+	}
+	return ""
+}
+
+// OtherKeys returns the keys at the top of a settings file of Codex or OpenCode, sorted, so that each can be named. ok
+// is false if the file is none, or cannot be read.
+func OtherKeys(path string) (keys []string, ok bool) {
+	program := keyProgram(filepath.ToSlash(path))
+	if program == "" {
+		return nil, false
+	}
+	data, err := regular.Read(path, maxSize)
+	if err != nil {
+		return nil, false
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	top := map[string]any{}
+	if program == "config.toml" {
+		_, err = toml.Decode(string(data), &top)
+	} else {
+		err = json.Unmarshal(jsonc.Plain(data), &top)
+	}
+	if err != nil {
+		return nil, false
+	}
+	delete(top, "$schema")
+	return slices.Sorted(maps.Keys(top)), true
+}
+
+// IsClaudes reports whether a variable is one that Claude Code itself reads: that hooks get it, too, is not what it was
+// written for.
+func IsClaudes(variable string) bool {
+	return slices.ContainsFunc([]string{"CLAUDE_", "ANTHROPIC_", "DISABLE_", "ENABLE_", "MAX_MCP_", "MAX_THINKING_", "BASH_",
+		"MCP_", "SLASH_COMMAND_", "USE_BUILTIN_", "VERTEX_", "API_TIMEOUT_"}, func(prefix string) bool {
+		return strings.HasPrefix(variable, prefix)
+	})
 }
 
 // translate adds the settings that a setting of another program, or what is below it, counts as, and returns the names
@@ -109,6 +178,9 @@ func (from *layer) translate(to *node, program, name string, m member) (unused [
 		}
 	}
 	if o.own == "" {
+		return []string{name}
+	}
+	if only := o.values["only"]; only != "" && (m.val.kind != 'b' || fmt.Sprint(m.val.yes) != only) {
 		return []string{name}
 	}
 	i := slices.IndexFunc(table(), func(k key) bool { return k.name == o.own })

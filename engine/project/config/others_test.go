@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -10,15 +11,45 @@ import (
 	"testing"
 )
 
-// piKeys are the settings of Pi 1.6.0, from its documentation.
-const piKeys = `branchSummary.reserveTokens branchSummary.skipPrompt collapseChangelog compaction.enabled
-	compaction.keepRecentTokens compaction.reserveTokens defaultModel defaultProvider defaultThinkingLevel
-	doubleEscapeAction editorPaddingX enableInstallTelemetry enableSkillCommands enabledModels extensions followUpMode
-	hideThinkingBlock images.autoResize images.blockImages markdown.codeBlockIndent npmCommand packages prompts
-	quietStartup retry.baseDelayMs retry.enabled retry.maxRetries retry.provider.maxRetries
-	retry.provider.maxRetryDelayMs retry.provider.timeoutMs sessionDir shellCommandPrefix shellPath showHardwareCursor
-	skills steeringMode terminal.clearOnShrink terminal.imageWidthCells terminal.showImages theme themes thinkingBudgets
-	transport treeFilterMode warnings.anthropicExtraUsage autocompleteMaxVisible`
+// piKeys are the settings of Pi 1.6.0, from the schema in its package, without what it stores there by itself.
+const piKeys = `autocompleteMaxVisible branchSummary.reserveTokens branchSummary.skipPrompt cacheWarming codemode.inlineBudget
+	codemode.mode collapseChangelog compaction.enabled compaction.keepRecentTokens compaction.modelOverrides
+	compaction.reserveTokens defaultModel defaultProjectTrust defaultProvider defaultThinkingLevel defaultTools
+	doubleEscapeAction editorPaddingX enableAnalytics enableInstallTelemetry enableSkillCommands enabledModels
+	extensions externalEditor followUpMode fullscreenCopyOnSelect fullscreenExitOutput fullscreenScrollbar
+	fullscreenWheelScrollLines hideThinkingBlock httpIdleTimeoutMs httpProxy images.autoResize images.blockImages
+	markdown.codeBlockIndent markdown.mermaid modelThinkingLevels npmCommand outputPad packages prompts queueMode
+	quietStartup retry.baseDelayMs retry.enabled retry.maxAgentDelayMs retry.maxDelayMs retry.maxRetries
+	retry.provider.maxRetries retry.provider.maxRetryDelayMs retry.provider.timeoutMs selfUpdateCommand sessionDir
+	sessionShareDestination shellCommandPrefix shellPath showCacheMissNotices showHardwareCursor skills steeringMode
+	terminal.clearOnShrink terminal.hyperlinks terminal.imageWidthCells terminal.images terminal.showImages
+	terminal.showTerminalProgress terminal.trueColor theme themes thinkingBudgets transport treeFilterMode tuiMode
+	warnings.anthropicExtraUsage websocketConnectTimeoutMs websockets`
+
+// codexKeys are the keys of config.toml that Codex 0.171 takes with --strict-config.
+const codexKeys = `agents allow_login_shell allow_symlinked_codex_home analytics approval_policy approvals_reviewer apps
+	apps_mcp_product_sku audio auto_review background_terminal_max_timeout browser_use chatgpt_base_url
+	check_for_update_on_startup cli_auth_credentials_store cloud code_mode compact_prompt computer_use
+	default_permissions desktop developer_instructions disable_paste_burst experimental_compact_prompt_file
+	experimental_use_unified_exec_tool features feedback file_opener forced_chatgpt_workspace_id forced_login_method
+	ghost_snapshot goals hide_agent_reasoning history hooks include_apps_instructions
+	include_collaboration_mode_instructions include_environment_context include_permissions_instructions
+	instructions js_repl_node_module_dirs js_repl_node_path log_dir marketplaces mcp_enterprise_managed_auth
+	mcp_oauth_callback_port mcp_oauth_callback_url mcp_oauth_credentials_store mcp_optional_startup_grace_ms
+	mcp_servers memories model model_auto_compact_token_limit model_auto_compact_token_limit_scope
+	model_catalog_json model_context_window model_instructions_file model_post_turn_compact_threshold_percent
+	model_provider model_providers model_reasoning_effort model_reasoning_summary model_verbosity notice notify
+	openai_base_url orchestrator oss_provider otel permissions personality plan_mode_reasoning_effort plugins
+	profile profiles project_doc_fallback_filenames project_doc_max_bytes project_root_markers projects realtime
+	responses responses_api_metadata review_model rollout_trace sandbox_mode sandbox_workspace_write service_tier
+	shell_environment_policy show_raw_agent_reasoning skills sqlite_home suppress_unstable_features_warning
+	thread_unload_delay_secs tool_output_token_limit tool_suggest tools tui web_search windows`
+
+// openCodeKeys are the keys of opencode.json, from the types in its package.
+const openCodeKeys = `agent attachment autoshare autoupdate command compaction default_agent disabled_providers enabled_providers
+	enterprise experimental formatter instructions keybinds layout logLevel lsp mcp mode model permission plugin
+	provider reference references server share shell skills small_model snapshot subagent_depth theme tool_output
+	tools tui username watcher`
 
 // exampleOf returns a value that a key may have.
 func exampleOf(program, name string) string {
@@ -35,8 +66,12 @@ func exampleOf(program, name string) string {
 		return `{}`
 	case "strictKnownMarketplaces", "allowedMarketplaces":
 		return `[]`
-	case "skills", "prompts":
+	case "skills", "prompts", "defaultTools":
 		return `["x"]`
+	case "apiKeyHelper":
+		return `"echo key"`
+	case "httpProxy":
+		return `"http://127.0.0.1:1"`
 	case "env":
 		return `{"A": "1"}`
 	case "requiredMaximumVersion":
@@ -110,7 +145,7 @@ func stateOf(t *testing.T, dir, program, name string) (state, what string) {
 			}
 		}
 	}
-	if name == "env" && len(c.Foreign.Env) == 0 || len(c.Foreign.Unused) > 0 {
+	if name == "env" && len(c.Foreign.Env) == 0 || name == "apiKeyHelper" && c.Foreign.KeyHelper == "" || len(c.Foreign.Unused) > 0 {
 		t.Errorf("%s: nothing is said of %s, but of %v", name, value, c.Foreign.Unused)
 	}
 	for _, p := range c.Problems {
@@ -146,6 +181,26 @@ func TestOthers(t *testing.T) {
 	for _, name := range names {
 		row("pi", name)
 	}
+	for _, x := range []struct{ title, file, keys, format string }{
+		{"Codex 0.171: config.toml", ".codex/config.toml", codexKeys, "%s = 1\n"},
+		{"OpenCode 1.18: opencode.json", "opencode.jsonc", openCodeKeys, "\ufeff{\r\n // a comment\r\n \"$schema\": \"x\", %q: 1,}\r\n"}} {
+		b.WriteString("\n### " + x.title + "\n\n| key | here | how |\n|---|---|---|\n")
+		names := strings.Fields(x.keys)
+		slices.Sort(names)
+		path := filepath.Join(t.TempDir(), x.file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if err := os.WriteFile(path, fmt.Appendf(nil, x.format, name), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if found, ok := OtherKeys(path); !ok || !slices.Equal(found, []string{name}) {
+				t.Errorf("%s: %q", name, found)
+			}
+			fmt.Fprintf(&b, "| `%s` | named | %s |\n", name, cmp.Or(Advice(filepath.ToSlash(path), name), "not a thing here"))
+		}
+	}
 	b.WriteString("\n### Files of other programs\n\n| file | here | how |\n|---|---|---|\n")
 	for _, d := range OtherDirs() {
 		for _, name := range d.Files() {
@@ -179,9 +234,59 @@ func TestOthers(t *testing.T) {
 	}
 	for key := range others() {
 		program, name, _ := strings.Cut(key, " ")
-		if program == "claude" && effects()[name] == nil || program == "pi" && !strings.Contains(b.String(), "`"+name) &&
+		if strings.Contains(program, ".") && !strings.Contains(b.String(), "| `"+name+"` |") ||
+			program == "claude" && effects()[name] == nil && !strings.HasPrefix(name, "env.") || program == "pi" && !strings.Contains(b.String(), "`"+name) &&
 			!strings.HasSuffix(name, ".json") {
 			t.Errorf("others.txt has %s, which is no setting of %s", name, program)
+		}
+	}
+}
+
+// TestEveryLevel: at each level a setting of Claude Code has an effect, or it is named, or the run does not start. A
+// restriction that counts only in an administrator's file was dropped without a word in others.
+func TestEveryLevel(t *testing.T) {
+	dir := t.TempDir()
+	for level, o := range map[string]Options{"managed-settings.json": {Managed: []string{dir}},
+		"settings.json":         {ClaudeHome: dir},
+		".claude/settings.json": {Root: dir, Dir: dir, Check: func(string, []byte) error { return nil }}} {
+		path := filepath.Join(dir, filepath.FromSlash(level))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for name := range effects() {
+			if effects()[name][0] == "object" || name == "$schema" || name == "env" || name == "enabledPlugins" {
+				continue // those have empty examples
+			}
+			value := exampleOf("claude", name)
+			for _, key := range slices.Backward(strings.Split(strings.Replace(name, "*", "opus", 1), ".")) {
+				value = fmt.Sprintf("{%q: %s}", key, value)
+			}
+			if err := os.WriteFile(path, []byte(value), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c, err := Load(o)
+			if err != nil || len(c.Unread) > 0 {
+				continue
+			}
+			heard := len(c.held) > 0 || c.Foreign.KeyHelper != "" || len(c.Foreign.Models) > 0 || len(c.Problems) > 0
+			for _, from := range c.from {
+				heard = heard || len(from) > 0
+			}
+			for _, parts := range c.Raw {
+				heard = heard || len(parts) > 0
+			}
+			shown := strings.Replace(name, "*", "opus", 1)
+			for _, u := range c.Foreign.Unused {
+				for _, key := range u.Keys {
+					heard = heard || shown == key || strings.HasPrefix(shown, key+".")
+				}
+			}
+			if !heard {
+				t.Errorf("%s: nothing is said of %s", level, value)
+			}
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

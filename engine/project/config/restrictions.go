@@ -41,6 +41,19 @@ func (n *node) off() bool {
 	return n.kind == '0' || n.kind == 'b' && !n.yes || n.kind == 's' && n.text == ""
 }
 
+// heeds reports whether a restriction counts in a file: some do only in an administrator's, not in a project's, or only on
+// the command line.
+func (from *layer) heeds(row []string) bool {
+	has := func(word string) bool { return slices.Contains(row, word) }
+	return !(has("managed") && from.origin != permission.Managed || has("user") && from.project ||
+		has("flags") && !from.flag && !from.policy)
+}
+
+// allows reports whether a restriction that is one only if it is false is true: nobody follows it.
+func (n *node) allows(row []string) bool {
+	return slices.Contains(row, "if-false") && n.kind == 'b' && n.yes
+}
+
 // unheld reports a setting of Claude Code that restricts, or may restrict, and is not held here. Where the file is the
 // administrator's, Load then fails; where it is the user's, nothing starts before the user has agreed; where it is a
 // project's, the file grants nothing. of is the key for which * in the name stands.
@@ -66,8 +79,7 @@ func (l *loader) unheld(from *layer, name, of string, m member) {
 			}
 			l.unheld(from, key, of, inner)
 		}
-	case has("managed") && !managed || has("user") && from.project || has("flags") && !from.flag && !from.policy ||
-		has("grants") || has("neutral"):
+	case !from.heeds(row) || has("grants") || has("neutral"):
 	case has("held"):
 		l.hold(from, name, of, m)
 	case has("restricts"):
@@ -142,6 +154,16 @@ func (l *loader) hold(from *layer, name, of string, m member) {
 // allowsOnly reports whether a setting is a list of what is allowed: without it all is, and if it is empty, nothing is.
 func allowsOnly(name string) bool {
 	return strings.HasPrefix(name, "allowed") || name == "availableModels" || name == "strictKnownMarketplaces"
+}
+
+// shapeOf returns what checks the value of a restriction that hold keeps; nil: hold keeps none.
+func shapeOf(row []string) func(n *node) (at *node, want string) {
+	for _, word := range row {
+		if f := shapes()[word]; f != nil {
+			return f
+		}
+	}
+	return nil
 }
 
 // shapes check the value of a restriction, by the word in its row. A func returns the value that is wrong, and what it

@@ -100,6 +100,7 @@ type Settings struct {
 		Minutes float64 `json:"minutes"`
 	} `json:"limits"`
 	OutputStyle string `json:"outputStyle"`
+	Agent       string `json:"agent"` // see SessionOptions.Agent
 	Language    string `json:"language"`
 	Theme       string `json:"theme"`
 	Notify      string `json:"notify"`

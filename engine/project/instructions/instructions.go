@@ -223,6 +223,9 @@ func (l *loader) contextFile(path, bound string) (data []byte, exists bool) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err = regular.Absent(path, err); err != nil {
+			l.once(knack.CodeUnreadable, path, "left out: %v", err)
+		}
 		return nil, false
 	case err != nil:
 		l.once(knack.CodeUnreadable, path, "left out: %v", err)
@@ -392,6 +395,7 @@ type Style struct {
 	Path        string `json:"path"`
 
 	base, text string // the name of the file without its extension, and the text
+	unused     []frontmatter.Pair
 }
 
 // Styles returns the output styles, the user's first; of those with the same name the first.
@@ -440,6 +444,12 @@ func (l *loader) styles() iter.Seq[Style] {
 						s.Name = e.Value.Value
 					case "description":
 						s.Description = e.Value.Value
+					case "keep-coding-instructions": // they are kept
+						if e.Value.Value != "true" {
+							s.unused = append(s.unused, e)
+						}
+					default:
+						s.unused = append(s.unused, e)
 					}
 				}
 				if !yield(s) {
@@ -455,6 +465,9 @@ func (l *loader) style(name string) {
 	for s := range l.styles() {
 		if s.Name == name || s.base == name {
 			l.found.Append = append(l.found.Append, s.text)
+			for _, e := range s.unused {
+				l.unused(s.Path, e, "an output style: its text is added to Knack's own")
+			}
 			return
 		}
 	}

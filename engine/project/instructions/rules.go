@@ -137,6 +137,9 @@ func (l *loader) rulePaths(path string, file frontmatter.File) (patterns []strin
 		case e.Key == "alwaysApply" && e.Value.Value == "true":
 			return nil
 		case e.Key != "paths" && e.Key != "globs":
+			if e.Key != "alwaysApply" && e.Key != "description" { // that is for people
+				l.unused(path, e, "a rule")
+			}
 			continue
 		}
 		switch nodes := e.Value.Content; e.Value.Kind {
@@ -155,4 +158,10 @@ func (l *loader) rulePaths(path string, file frontmatter.File) (patterns []strin
 		}
 	}
 	return patterns
+}
+
+// unused reports a key of frontmatter that has no effect.
+func (l *loader) unused(path string, e frontmatter.Pair, on string) {
+	l.found.Problems = append(l.found.Problems, knack.Problem{Code: knack.CodeUnknownKey, Severity: knack.Info, Path: path,
+		Line: e.Line, Column: e.Column, Message: e.Key + " has no effect on " + on})
 }

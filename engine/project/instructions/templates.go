@@ -159,6 +159,8 @@ func parseTemplate(data []byte) template {
 		to := map[string]*string{"description": &t.short, "argument-hint": &t.hint}[e.Key]
 		switch {
 		case to == nil:
+			t.problems = append(t.problems, knack.Problem{Code: knack.CodeUnknownKey, Severity: knack.Info, Line: e.Line,
+				Column: e.Column, Message: e.Key + " has no effect on a template"})
 		case e.Value.Kind == yaml.ScalarNode && e.Value.ShortTag() != "!!null":
 			*to = strings.Join(strings.Fields(e.Value.Value), " ")
 		case e.Source != "": // [a] [b] is an argument hint, not a list

@@ -132,7 +132,7 @@ func TestTemplateHead(t *testing.T) {
 		{"---\ndescription: a: b\n---\nx", `"a: b" "" "x" yaml-repaired`},
 		{"---\ndescription: {a: [b]\n---\nx", `"{a: [b]" "" "x" yaml-repaired`},
 		{"---\ndescription:\n  a: b\n---\nx", `"x" "" "x" field-type`},
-		{"---\ndescription: ~\nmodel: opus\nallowed-tools: Bash\n---\nx", `"x" "" "x"`},
+		{"---\ndescription: ~\nmodel: opus\nallowed-tools: Bash\n---\nx", `"x" "" "x" unknown-key unknown-key`},
 		{"---\ndescription: a\nno end", `"---" "" "---\ndescription: a\nno end" frontmatter-unclosed`},
 		{"", `"" "" ""`},
 	} {

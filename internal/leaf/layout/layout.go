@@ -100,10 +100,11 @@ var rows = []Row{
 func SettingCounts(path, key string) bool {
 	switch {
 	case strings.HasSuffix(path, ".pi/settings.json"):
-		return slices.Contains([]string{"defaultModel", "defaultProvider", "defaultThinkingLevel", "compaction"}, key)
+		return slices.Contains([]string{"defaultModel", "defaultProvider", "defaultThinkingLevel", "compaction",
+			"defaultTools"}, key)
 	case strings.HasSuffix(path, ".claude/settings.json"), strings.HasSuffix(path, ".claude/settings.local.json"):
 		switch key {
-		case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "model", "outputStyle", "language",
+		case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "model", "outputStyle", "language", "agent",
 			"effortLevel", "fallbackModel", "autoCompactEnabled", "skillListingBudgetFraction", "skillListingMaxDescChars":
 			return true
 		}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"syscall"
 )
 
 // ErrNotRegular is the error for a directory, pipe, socket or device.
@@ -114,6 +115,21 @@ func Read(name string, max int64) ([]byte, error) {
 	}
 	defer f.Close()
 	return readAll(f, max)
+}
+
+// ErrNowhere is the error of [Absent] for a link that leads nowhere.
+var ErrNowhere = errors.New("a link that leads nowhere")
+
+// Absent explains why a file could not be opened. It returns nil if there is nothing of that name; a link that leads
+// nowhere is something, which somebody put there.
+func Absent(name string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+		return err
+	}
+	if info, err := os.Lstat(name); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return ErrNowhere
+	}
+	return nil
 }
 
 // ReadIn is like Read, but relative to root. A link that leads out of root is an error.

@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
@@ -249,6 +250,10 @@ func (f *runFlags) checkHost() error {
 	case "disabled":
 		f.effort = "0"
 	default:
+		level := func(o engine.Option) bool { return o.ID == f.thinking }
+		if slices.ContainsFunc(command.Efforts(), level) { // Pi calls it so
+			return engine.Usagef("knack --effort "+f.thinking, "--thinking: %q is not disabled, adaptive or enabled", f.thinking)
+		}
 		return engine.Usagef("--thinking disabled", "--thinking: %q is not disabled, adaptive or enabled", f.thinking)
 	}
 	if f.resumeAt != "" && !f.cont && f.resume == "" {

@@ -22,7 +22,7 @@ func (p Provider) here(getenv func(string) string) bool {
 }
 
 // Preferred returns the name of the provider to use when none is named: the first with a key in the environment, else
-// the first with a stored key, else the first whose server is configured; "": there is none. stored reports whether a
+// the first with a command that prints one, else the first with a stored key, else the first whose server is configured; "": there is none. stored reports whether a
 // provider's key is stored.
 func (t Table) Preferred(getenv func(string) string, stored func(provider string) bool) string {
 	for _, usable := range []func(Provider) bool{
@@ -31,6 +31,7 @@ func (t Table) Preferred(getenv func(string) string, stored func(provider string
 			key, _ := p.EnvKey(getenv)
 			return key != "" && !p.Named && !p.Local
 		},
+		func(p Provider) bool { return p.KeyHelper != "" },
 		func(p Provider) bool { return stored(p.Name) },
 		func(p Provider) bool { return p.here(getenv) },
 	} {
