@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -100,6 +101,9 @@ func TestEveryday(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	if sysroot, err := exec.Command("rustc", "--print", "sysroot").Output(); err == nil { // rustup looks for it in the home
+		t.Setenv("PATH", filepath.Join(strings.TrimSpace(string(sysroot)), "bin")+":"+os.Getenv("PATH"))
+	}
 	for at, name := range [places]string{"sandbox", "container", "plain"} {
 		for i, file := range files {
 			if (i%2 != 1 || at != sandboxed && i%10 != 3) && os.Getenv("KNACK_EVERYDAY") == "" {
@@ -113,19 +117,28 @@ func TestEveryday(t *testing.T) {
 	}
 }
 
+// skipWithout skips a test if a program that the session needs is missing. Rustup's cargo may be there alone.
+func (e everyday) skipWithout(t *testing.T) {
+	t.Helper()
+	for _, program := range e.needs {
+		path, err := exec.LookPath(program)
+		if err != nil || program == "cargo" && exec.Command(path, "-V").Run() != nil {
+			t.Skipf("%s is not installed", program)
+		}
+	}
+}
+
+var everydayGit = []string{"~/.gitconfig", "[user]\nname = A\nemail = a@example.com\n[init]\ndefaultBranch = main\n" +
+	"[protocol \"file\"]\nallow = always\n"}
+
 func runEveryday(t *testing.T, at int, file, registry string) {
 	temp := "/tmp"
 	if at != sandboxed {
 		temp = t.TempDir()
 	}
 	day := readEveryday(t, file, registry, temp)
-	for _, program := range day.needs {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed", program)
-		}
-	}
-	p := newFixture(t, append(day.files, "~/.gitconfig", "[user]\nname = A\nemail = a@example.com\n[init]\n"+
-		"defaultBranch = main\n[protocol \"file\"]\nallow = always\n")...)
+	day.skipWithout(t)
+	p := newFixture(t, append(day.files, everydayGit...)...)
 	o := p.options(llmtest.New(append(day.calls, llmtest.Reply("done"))...))
 	o.Values["permissions.allow"] = []string{"Network(" + strings.TrimPrefix(registry, "http://") + ")"}
 	o.Values["sandbox.mode"] = "off"
@@ -175,7 +188,7 @@ func runEveryday(t *testing.T, at int, file, registry string) {
 	}
 }
 
-// everydayRegistry serves packages as the registries of npm, Python and Go do, and a git repository.
+// everydayRegistry serves packages as the registries of npm, Python, Go and Rust do, and a git repository.
 func everydayRegistry(t *testing.T) (url string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -198,7 +211,11 @@ func everydayRegistry(t *testing.T) (url string) {
 		"hello-1.0.dist-info/RECORD", "")
 	module := zipOf(t, "example.com/hello@v1.0.0/go.mod", "module example.com/hello\n",
 		"example.com/hello@v1.0.0/hello.go", "package hello\n\nconst Text = \"hi from a module\"\n")
+	crate := tarGzip(t, "hello-1.0.0/Cargo.toml", "[package]\nname = \"hello\"\nversion = \"1.0.0\"\nedition = \"2021\"\n",
+		"hello-1.0.0/src/main.rs", "fn main() { println!(\"hi from a crate\") }\n")
 	served := map[string][]byte{
+		"/cargo/he/ll/hello": fmt.Appendf(nil, `{"name":"hello","vers":"1.0.0","deps":[],"cksum":"%x","features":{},`+
+			`"yanked":false}`, sha256.Sum256(crate)), "/cargo/dl/hello/1.0.0/download": crate,
 		"/npm/left-pad.tgz": tgz, "/simple/hello/": []byte(`<a href="/hello-1.0-py3-none-any.whl">hello</a>`),
 		"/hello-1.0-py3-none-any.whl": wheel, "/go/example.com/hello/@v/list": []byte("v1.0.0\n"),
 		"/go/example.com/hello/@v/v1.0.0.info": []byte(`{"Version":"v1.0.0"}`),
@@ -212,6 +229,8 @@ func everydayRegistry(t *testing.T) (url string) {
 		case r.URL.Path == "/npm/left-pad":
 			fmt.Fprintf(w, `{"name":"left-pad","dist-tags":{"latest":"1.3.0"},"versions":{"1.3.0":{"name":"left-pad",`+
 				`"version":"1.3.0","dist":{"tarball":"http://%s/npm/left-pad.tgz"}}}}`, r.Host)
+		case r.URL.Path == "/cargo/config.json":
+			fmt.Fprintf(w, `{"dl":"http://%s/cargo/dl"}`, r.Host)
 		case strings.HasPrefix(r.URL.Path, "/r.git/"):
 			git.ServeHTTP(w, r)
 		case ok:

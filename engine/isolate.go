@@ -12,6 +12,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -95,6 +96,7 @@ func gateOptions(s *Session, p *Project, at Place) gate.Options {
 	o.Rules.Deny = slices.Concat(o.Rules.Deny, host.Rules.Deny)
 	o.Rules.Ask = slices.Concat(o.Rules.Ask, host.Rules.Ask)
 	o.Network.Guard = carriedBy((&Conv{session: s}).Reads)
+	o.Network.Listens = sandbox.MachineListens
 	if at.Worktree == "" {
 		s.scratch.paths(&o.Paths)
 		return o

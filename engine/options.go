@@ -7,6 +7,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
@@ -27,9 +28,8 @@ type Options struct {
 	// *workspace.Local gets the sandbox that the settings say; commands elsewhere run without one.
 	In  workspace.Workspace
 	Env Env // nil: the environment of the process
-	// Program is the path of this program if it is knack: commands in the sandbox find it by that name, after the rest
-	// of PATH. "": they do not.
-	Program string
+	// Program is what commands in the sandbox have of this program if it is knack. Its Dir is that of the project.
+	Program sandbox.Program
 	Version string // of the program, for hosts and transcripts; "": devel
 
 	// Files given by path count as trusted. Relative paths start at Dir.

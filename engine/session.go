@@ -164,6 +164,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	s.background.Changed = s.changed
 	s.place.home = home
 	s.servers = &servers.Session{Shared: &e.servers, Changed: s.changed, Elicit: s.elicit,
+		Output: func() string { return s.scratch.outputDir() },
 		Chosen: func(set tool.Set) tool.Set {
 			return slices.DeleteFunc(chosenTools(e.Project(), o.Tools, s.files, set), e.Project().withholds)
 		}}

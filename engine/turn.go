@@ -270,7 +270,7 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 func (t *Turn) review(c agent.SkillCall) agent.Review {
 	k := c.Skill
 	facts := gate.SkillFacts{Foreign: isForeign(k.Origin.Kind),
-		Vouched: k.Origin.Kind == knack.Managed || k.Origin.Kind == knack.Bundled, Dir: k.Dir,
+		Vouched: k.Origin.Kind == knack.Managed || k.Origin.Kind == knack.Bundled, Dir: cmp.Or(k.Dir, c.Dir),
 		Limits: t.limits(k.Name, c.Asks.Sandbox)}
 	if isProjects(k) {
 		facts.Approved = trustOf(t.project, k.Dir).CheckIn(k.Dir)

@@ -194,6 +194,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	hidden, _ := hiddenFromCommands(p.config, p.options.Env, p.dir, p.home, p.Roots())
 	policy.Secrets = append(policy.Secrets, hidden...)
 	policy.Program = p.options.Program
+	policy.Program.Dir = p.dir
 	policy.NoHosts, policy.NoEnv = p.config.DeniedHosts(), p.config.HiddenVariables()
 	if state := p.options.Env; state.StateDir() != "" {
 		policy.State = state.StateFile("sandbox")

@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission/internal/bash"
 	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // Which protected files a git command would write in a work tree. Git writes tracked files whatever their names are,
@@ -34,6 +35,9 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 	words := make([]string, 0, len(c.Words))
 	for i := range c.Words {
 		v, _ := c.Words[i].Value() // "": not known before it runs
+		if c.Words[i].Tilde {
+			v = subpath.Expand(v, p.Home)
+		}
 		words = append(words, v)
 	}
 	for k, dir := range dirs {
@@ -49,7 +53,7 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 		if reads {
 			continue
 		}
-		j.outerWorktrees(dir, words[c.Subcommand:])
+		j.outerDirs(dir, words[c.Subcommand:])
 		written := p.Git.written(p.ctx, filepath.FromSlash(dir), words[c.Subcommand:], j.confined())
 		j.deniedWrites(written, words[c.Subcommand])
 		if k == len(dirs)-1 { // where it runs if each cd before it succeeds; elsewhere the sandbox stops it
@@ -76,27 +80,45 @@ func (j *judge) sharesLine(c *bash.SimpleCommand) bool {
 	})
 }
 
-// outerWorktrees judges the directories outside the workspace that git worktree makes or removes: the sandbox must open
-// them.
-func (j *judge) outerWorktrees(dir string, words []string) {
-	ops, _, _ := operands(words[1:], words[0])
-	if words[0] != "worktree" || len(ops) < 2 || !j.confined() {
+// outerDirs judges the directories outside the workspace that git worktree makes or removes, and those of new
+// repositories: the sandbox must open them.
+func (j *judge) outerDirs(dir string, words []string) {
+	ops, after, _ := operands(words[1:], words[0])
+	if ops = append(ops, after...); !j.confined() {
 		return
 	}
-	dirs := ops[1:2]
-	switch ops[0] {
-	case "add", "remove":
-	case "move":
+	var dirs []string
+	switch {
+	case words[0] == "worktree" && len(ops) > 1 && (ops[0] == "add" || ops[0] == "remove"):
+		dirs = ops[1:2]
+	case words[0] == "worktree" && len(ops) > 1 && ops[0] == "move":
 		dirs = ops[1:]
-	default:
-		return
+	case words[0] == "clone" || words[0] == "init" || words[0] == "init-db":
+		dirs = []string{repositoryDir(words[0], ops)}
 	}
 	for _, to := range dirs {
-		if n := j.paths.name(to, dir); to != "" && n.unknownReason == "" && !j.paths.inside(n) {
-			s := Subject{Kind: KindEdit, Text: n.target(), Tool: j.request.Tool, Aliases: j.request.Aliases, Dir: true}
-			j.file(s, n, nil, false)
+		if n := j.paths.name(to, dir); to != "" && !j.paths.inside(n) {
+			j.outerDir(n)
 		}
 	}
+}
+
+// outerDir judges a directory outside the workspace that a command makes or removes.
+func (j *judge) outerDir(n pathNames) {
+	if n.unknownReason != "" || j.paths.sessionOwn(n, KindEdit) || j.contains(n) {
+		return
+	}
+	s := Subject{Kind: KindEdit, Text: n.target(), Tool: j.request.Tool, Aliases: j.request.Aliases, Dir: true}
+	j.file(s, n, nil, false)
+}
+
+// contains reports whether the working directory or the home directory is in a directory, or is one: that is never
+// opened as a whole.
+func (j *judge) contains(n pathNames) bool {
+	return slices.ContainsFunc(n.paths, func(p string) bool {
+		return subpath.Contains(p, filepath.ToSlash(j.paths.Dir)) ||
+			j.paths.Home != "" && subpath.Contains(p, filepath.ToSlash(j.paths.Home))
+	})
 }
 
 // protectedWrites selects the protected files among those that git would write.
@@ -199,21 +221,26 @@ func (g *Git) inWorktree(ctx context.Context, dir string, f func(*worktree)) (fi
 	return append(files, t.others...)
 }
 
+// repositoryDir returns the directory in which clone and init make a repository; "": none.
+func repositoryDir(sub string, ops []string) string {
+	switch {
+	case sub != "clone" && len(ops) > 0:
+		return ops[0]
+	case sub != "clone":
+		return "."
+	case len(ops) > 1:
+		return ops[1]
+	case len(ops) == 1:
+		url := strings.TrimSuffix(strings.TrimRight(ops[0], "/"), "/.git")
+		return strings.TrimSuffix(url[strings.LastIndexAny(url, "/:")+1:], ".git")
+	}
+	return ""
+}
+
 // newRepository returns what clone and init create.
 func newRepository(dir, sub string, args []string) []gitFile {
 	ops, _, _ := operands(args, sub)
-	to := "."
-	switch {
-	case sub != "clone" && len(ops) > 0:
-		to = ops[0]
-	case sub == "clone" && len(ops) > 1:
-		to = ops[1]
-	case sub == "clone" && len(ops) == 1:
-		url := strings.TrimSuffix(strings.TrimRight(ops[0], "/"), "/.git")
-		to = strings.TrimSuffix(url[strings.LastIndexAny(url, "/:")+1:], ".git")
-	case sub == "clone":
-		return nil
-	}
+	to := repositoryDir(sub, ops)
 	if to == "" {
 		return nil
 	}

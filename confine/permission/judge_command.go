@@ -465,6 +465,10 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					if kind == KindRead && path.Base(program) == "cp" {
 						copied = cmp.Or(copied, j.protectedBelow(n))
 					}
+					if a.Write && judgedFree != nil && allowed == nil && j.confined() && !j.paths.inside(n) {
+						j.outerFile(sub, path.Base(program), n, c, i)
+						continue
+					}
 					// The sandbox needs those that are not quiet.
 					quiet := (allowed != nil && !a.Write || allowed == nil && !free) && !sub.Replace && sub.Holds == ""
 					j.file(sub, n, judgedFree, quiet)
@@ -481,6 +485,45 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 	if c.Effect != bash.Reads && (j.rules.DenyFiles() || j.rules.asksToRead()) {
 		j.ruledWords(c, dirs)
 	}
+}
+
+// outerFile judges the file outside the workspace that is the k-th of a command and that it writes, where the user is
+// asked about the command: who approves it approves what it says that it writes, and the sandbox must open that. A
+// directory is opened as a whole only where the command removes or fills it.
+func (j *judge) outerFile(s Subject, program string, n pathNames, c *bash.SimpleCommand, k int) {
+	all := []pathNames{n}
+	if info, err := os.Stat(filepath.FromSlash(n.target())); err == nil && info.IsDir() {
+		if into := sources(c, program, k); into != nil {
+			all = nil
+			for _, name := range into {
+				all = append(all, j.paths.name(name, n.target()))
+			}
+		}
+	}
+	for _, at := range all {
+		if j.contains(at) || strings.HasPrefix(at.target(), "/dev/") || j.paths.sessionOwn(at, KindEdit) {
+			j.file(s, at, &Judged{}, true)
+		} else {
+			j.file(s, at, nil, false)
+		}
+	}
+}
+
+// sources returns the names in a directory of what a command copies or moves there, if the directory is the k-th file of
+// the command; nil: it is something else, or they are not known.
+func sources(c *bash.SimpleCommand, program string, k int) (names []string) {
+	if !slices.Contains([]string{"cp", "mv", "ln", "install", "scp"}, program) || k != len(c.Files)-1 {
+		return nil
+	}
+	for i := range c.Files[:k] {
+		if w := c.Files[i].Word; w == nil || w.Glob || w.Values == nil {
+			return nil
+		}
+		for _, v := range c.Files[i].Values() {
+			names = append(names, path.Base(v))
+		}
+	}
+	return names
 }
 
 // holds returns a protected name in a directory that a program removes or copies; "": there is none. The sandbox does not

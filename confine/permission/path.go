@@ -110,22 +110,38 @@ func (p *PathContext) asWritten(n pathNames) (names []string) {
 }
 
 // sessionOwn reports whether every name of a file is in one of the session's own directories: Temp, where reading and
-// writing need no question, or Output, where reading needs none.
+// writing need no question, or Output or the directory of a skill in use, where reading needs none.
 func (p *PathContext) sessionOwn(n pathNames, k Kind) bool {
-	in := func(dir string, names *[]string) bool {
-		if dir == "" || n.unknownReason != "" {
-			return false
-		}
-		if *names == nil {
-			own := *p
-			own.InTemp = nil
-			*names = own.name(dir, "").paths
-		}
-		return !slices.ContainsFunc(n.paths, func(s string) bool {
-			return !slices.ContainsFunc(*names, func(dir string) bool { return subpath.Contains(dir, s) })
-		})
+	return p.allIn(n, p.Temp, &p.tempNames) || k == KindRead && (p.allIn(n, p.Output, &p.outNames) || p.ofSkill(n))
+}
+
+// allIn reports whether every name of a file is in a directory, whose own names it stores.
+func (p *PathContext) allIn(n pathNames, dir string, names *[]string) bool {
+	if dir == "" || n.unknownReason != "" {
+		return false
 	}
-	return in(p.Temp, &p.tempNames) || k == KindRead && in(p.Output, &p.outNames)
+	if *names == nil {
+		own := *p
+		own.InTemp = nil
+		*names = own.name(dir, "").paths
+	}
+	return !slices.ContainsFunc(n.paths, func(s string) bool {
+		return !slices.ContainsFunc(*names, func(dir string) bool { return subpath.Contains(dir, s) })
+	})
+}
+
+// ofSkill reports whether a file is one of a skill in use.
+func (p *PathContext) ofSkill(n pathNames) bool {
+	if p.skillNames == nil {
+		p.skillNames = make([][]string, len(p.Skills))
+	}
+	for i, s := range p.Skills {
+		whole := subpath.Contains(s.Dir, p.Dir) || p.Home != "" && subpath.Contains(s.Dir, p.Home)
+		if !whole && p.allIn(n, s.Dir, &p.skillNames[i]) && (s.Approved == nil || s.Approved(n.target()) == nil) {
+			return true
+		}
+	}
+	return false
 }
 
 // resolve follows links. It caches the resolved directories until the decision ends.

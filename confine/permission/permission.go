@@ -204,6 +204,9 @@ type PathContext struct {
 	InTemp func(path string) string
 	// Output is the session's own directory for results that were too long. What is in it is read without a question.
 	Output string
+	// Skills are the directories of skills in use. What is in them is read without a question, unless it is a secret, or a
+	// link leads out of them.
+	Skills []SkillDir
 
 	// GitEnv means that commands run with the environment of [Git.Env]. Without it every git command
 	// needs a rule or approval.
@@ -228,10 +231,19 @@ type PathContext struct {
 	ctx                 context.Context // of the decision
 	rootNames, ownNames []string
 	tempNames, outNames []string
+	skillNames          [][]string // of Skills
 	resolved            map[string][]string
 	linkTargets         map[string]string
 	gitLayouts          map[string]bool // of git directories
 	protectedToo        *PathNames      // see moreProtected; nil: not known yet
+}
+
+// A SkillDir is the directory of a skill in use.
+type SkillDir struct {
+	Dir string
+	// Approved returns nil if a file in Dir has the content that the user approved; then no other file, and no directory,
+	// is read without a question. nil: all of it is the user's own.
+	Approved func(path string) error
 }
 
 // A Decision is a verdict with its reasons.
@@ -275,6 +287,7 @@ func (rs Rules) Decide(ctx context.Context, m Mode, p PathContext, subjects ...S
 	defer cancel()
 	p.ctx = context.WithValue(ctx, decisionStart{}, time.Now())
 	p.rootNames, p.ownNames, p.resolved, p.linkTargets, p.gitLayouts = nil, nil, nil, nil, nil
+	p.skillNames = nil
 	j := &judge{rules: &rs, mode: m, paths: &p, suggest: true, entriesLeft: maxEntries}
 	for _, s := range subjects {
 		kind, tool := kindOf(string(s.Kind))

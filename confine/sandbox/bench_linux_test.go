@@ -45,7 +45,7 @@ func BenchmarkCommand(b *testing.B) {
 			}
 			run(b, func(x *fixture) {
 				x.local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
-					v, err := x.box.policy.viewFor(workspace.Allowance{}, nil, present{}, nil, nil, nil)
+					v, err := x.box.policy.viewFor(workspace.Allowance{}, nil, present{}, nil, nil, nil, false)
 					if err != nil {
 						return nil, err
 					}

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -230,39 +228,11 @@ func makeOverlays(layer string, caches map[string]Cache) (*overlays, error) {
 		o.covered[path] = overlay{dir: fileOf(&st)}
 	}
 	o.showModules()
-	control, child, err := connect()
-	if err != nil {
-		return nil, err
-	}
-	defer control.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		child.Close()
-		return nil, err
-	}
-	process, err := os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", launch.Control+1), []string{"knack-sandbox"},
-		&os.ProcAttr{Dir: "/", Env: []string{}, Files: []*os.File{null, null, null, child, stub()},
-			Sys: &syscall.SysProcAttr{Setsid: true}})
-	null.Close()
-	child.Close()
-	if err != nil {
-		return nil, err
-	}
 	program := launch.Overlays(plan, os.Geteuid(), os.Getegid())
 	defer program.Release()
-	control.SetDeadline(time.Now().Add(time.Minute))
-	text := net.Buffers(program.Encode())
-	_, err = text.WriteTo(control)
-	m := messages{conn: control}
-	for err == nil {
-		kind, body, ok := m.next()
-		if !ok {
-			break
-		}
+	err := runStub(program, nil, func(kind byte, m *messages) (err error) {
 		fd, ok := m.take()
 		switch {
-		case kind == launch.FailedAt:
-			err = fmt.Errorf("%s (%w)", program.Failure(body), launch.Errno(body))
 		case kind == launch.Overlaid && ok && len(plan) > 0:
 			err = unix.Fstat(fd, &st)
 			unix.Close(fd)
@@ -274,10 +244,8 @@ func makeOverlays(layer string, caches map[string]Cache) (*overlays, error) {
 		case kind == launch.Namespace && ok && o.mounts == nil:
 			o.mounts = os.NewFile(uintptr(fd), "mount namespace")
 		}
-	}
-	m.close()
-	process.Kill()
-	process.Wait()
+		return err
+	})
 	if err == nil && o.mounts == nil {
 		err = errors.New("the launcher ended")
 	}

@@ -74,14 +74,15 @@ type view struct {
 	reserved  []*placeholder
 	closed    bool // git directories of worktrees are read-only as a whole
 	denied    workspace.DeniedFiles
-	program   string // what commands find as launch.ProgramFile; "": nothing
+	granted   []string // see grants
+	program   string   // what commands find as launch.ProgramFile; "": nothing
 }
 
 // viewFor returns the view for one command with an environment. allow is what withoutLinks returned, keep are paths
 // that must stay visible even if they are below a temporary directory, and caches are directories for caches, which can
 // be written like those in overlays.
 func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now present, keep, caches []string,
-	overlays *overlays) (*view, error) {
+	overlays *overlays, lazily bool) (*view, error) {
 	links := new(resolver)
 	v := &view{files: now.files}
 	caches = append(caches, overlays.paths()...)
@@ -90,6 +91,8 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	}
 	opened := append(p.leads(links, allow.Write), allow.Write...)
 	replaced := allow.Replace
+	getenv := userdirs.Getenv(environ)
+	temporary := links.temporary(getenv)
 
 	// Writable paths.
 	var dirs []string
@@ -102,9 +105,13 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 		}
 	}
 	v.writable = slices.Concat(dirs, links.real(caches), now.outer)
+	if lazily && p.only == nil {
+		v.granted = p.lazily(links, allow.Write, v.writable, temporary)
+	}
 	for _, path := range allow.Write {
+		place, _ := links.placeOf(path)
 		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) &&
-			!guarded(p.Protected, path) {
+			(lazily || !guarded(p.Protected, path)) || withinAny(v.granted, place) {
 			continue
 		}
 		elsewhere := func(to string) bool { return p.elsewhere(path, to, allow.Write) }
@@ -170,14 +177,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 
 	// The command's own directories.
 	v.private = p.private
-	temp := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
-	getenv := userdirs.Getenv(environ)
-	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), getenv("XDG_RUNTIME_DIR")} {
-		if filepath.IsAbs(dir) {
-			temp = append(temp, dir)
-		}
-	}
-	for _, dir := range links.real(temp) {
+	for _, dir := range temporary {
 		if !withinAny(v.temp, dir) && !slices.ContainsFunc(v.writable,
 			func(w string) bool { return subpath.Contains(w, dir) }) {
 			v.temp = append(v.temp, dir)
@@ -235,6 +235,17 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 		*list = slices.Compact(*list)
 	}
 	return v, nil
+}
+
+// temporary returns the directories for temporary files that commands have of their own.
+func (r *resolver) temporary(getenv func(string) string) []string {
+	dirs := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
+	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), getenv("XDG_RUNTIME_DIR")} {
+		if filepath.IsAbs(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return r.real(dirs)
 }
 
 // close adds what rules deny to what is hidden and read-only. Nothing that was permitted opens it.
@@ -624,6 +635,11 @@ func (v *view) restrict(p *launch.Plan) {
 		{Path: "/proc", Access: llRead | llWriteFile | llTruncate},
 	}
 	for _, path := range append(slices.Clone(v.writable), v.temp...) {
+		p.Rules = append(p.Rules, launch.Rule{Path: path, Access: p.FS})
+	}
+	for _, path := range v.granted { // it may appear later: there only the mounts decide
+		for path = filepath.Dir(path); path != "/" && identity(path) == (inode{}); path = filepath.Dir(path) {
+		}
 		p.Rules = append(p.Rules, launch.Rule{Path: path, Access: p.FS})
 	}
 }

@@ -51,9 +51,8 @@ type Policy struct {
 	Network bool     `json:"network,omitempty"`
 	Env     []string `json:"env,omitempty"`   // names of variables to pass, in addition to the built-in list
 	NoEnv   []string `json:"noEnv,omitempty"` // names of variables that no command gets
-	// Program is the running program, which commands find by the name knack after the rest of PATH, if its file is still
-	// the one that runs; "": they do not. Only Linux with mount namespaces has it.
-	Program string `json:"program,omitempty"`
+	// Program is what commands have of the running program.
+	Program Program `json:"program,omitzero"`
 	// State is a directory for records of running commands. They show the next process in Dir what
 	// a killed process left behind. "": no records.
 	State     string `json:"state,omitempty"`

@@ -40,6 +40,8 @@ type proxy struct {
 	reach    reach    // nil: hosts decides alone
 	forwards []int    // ports of the machine's loopback interface
 
+	asks *asking // what answers the program inside; nil: nothing
+
 	goneWait time.Duration // for tests
 
 	connected func(host string) // see workspace.Command; may be nil
@@ -48,6 +50,9 @@ type proxy struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	slots  chan struct{} // contains a token for each connection
+
+	opening sync.Mutex
+	machine map[int]bool // ports of this machine for which a program asked, see openPort
 
 	mu        sync.Mutex
 	listeners []net.Listener
@@ -110,6 +115,9 @@ func (p *proxy) environ(port int) []string {
 		"all_proxy"} {
 		env = append(env, name+"="+url)
 	}
+	if p.asks != nil {
+		env = append(env, AskVariable+"="+url+p.asks.path)
+	}
 	return env
 }
 
@@ -118,7 +126,17 @@ func (p *proxy) environ(port int) []string {
 func (p *proxy) accept(l net.Listener) {
 	p.mu.Lock()
 	port := p.ports()[len(p.listeners)]
+	p.mu.Unlock()
+	p.acceptAt(l, port)
+}
+
+// acceptAt serves a listener: one on the proxy's port, or one that forwards to a port of this machine.
+func (p *proxy) acceptAt(l net.Listener, port int) {
+	p.mu.Lock()
 	p.listeners = append(p.listeners, l)
+	if p.ctx.Err() != nil {
+		l.Close()
+	}
 	p.mu.Unlock()
 	p.wg.Go(func() {
 		for {
@@ -140,6 +158,9 @@ func (p *proxy) accept(l net.Listener) {
 					return
 				}
 				out, err := p.dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+				if err != nil {
+					out, err = p.dial(net.JoinHostPort("::1", strconv.Itoa(port)))
+				}
 				if err == nil {
 					p.reached("localhost")
 					p.pipe(conn, conn, out)
@@ -211,6 +232,10 @@ func (p *proxy) request(conn net.Conn) {
 	}
 	limited.N = math.MaxInt64
 	conn.SetReadDeadline(time.Time{})
+	if p.isAsk(req) {
+		p.asks.answer(p.ctx, conn, req)
+		return
+	}
 	address := req.URL.Host
 	if req.Method == http.MethodConnect {
 		address = req.RequestURI
@@ -257,6 +282,37 @@ func (p *proxy) request(conn net.Conn) {
 	io.Copy(conn, out)
 }
 
+// openPort lets the command reach a port of this machine's loopback interface on which nothing listens inside, if that is
+// decided so, and something here does. listen makes a listener inside.
+func (p *proxy) openPort(port int, listen func(port int) (net.Listener, error)) bool {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	open, known := p.machine[port]
+	if known || port == proxyPort || !MachineListens(strconv.Itoa(port)) {
+		return open
+	}
+	const host = "127.0.0.1"
+	p.note(host)
+	err := p.decide(p.ctx, host, strconv.Itoa(port))
+	var no errRefused
+	switch {
+	case errors.As(err, &no):
+		p.noteRefused(host, strconv.Itoa(port), no)
+	case err == nil:
+		l, err := listen(port)
+		if err != nil {
+			return false
+		}
+		open = true
+		p.acceptAt(l, port)
+	}
+	if p.machine == nil {
+		p.machine = map[int]bool{}
+	}
+	p.machine[port] = open
+	return open
+}
+
 func (p *proxy) reached(host string) {
 	if p.connected != nil {
 		p.connected(host)
@@ -279,14 +335,18 @@ func (e errRefused) Error() string { return strings.TrimLeft(e.why, ":; ") }
 func (p *proxy) refuse(conn net.Conn, host, port string, err error) {
 	var no errRefused
 	errors.As(err, &no)
+	p.noteRefused(host, port, no)
+	answer(conn, http.StatusForbidden, "the sandbox blocks "+host+no.why)
+}
+
+func (p *proxy) noteRefused(host, port string, no errRefused) {
 	address := net.JoinHostPort(host, port)
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	known := slices.ContainsFunc(p.no, func(r refusal) bool { return r.address == address })
 	if !known && len(p.no) < 20 && p.ctx.Err() == nil { // what the end of the command cut off was not refused
 		p.no = append(p.no, refusal{address, no.why})
 	}
-	p.mu.Unlock()
-	answer(conn, http.StatusForbidden, "the sandbox blocks "+host+no.why)
 }
 
 // note records a host that a client named.

@@ -107,8 +107,16 @@ func (v *view) path(path string) string {
 	case slices.Contains(v.protected, best):
 		return fmt.Sprintf("writing %s, which is protected. To allow it: %s", path, editRule(path))
 	}
-	if info, err := os.Lstat(filepath.Dir(resolved)); err != nil || !info.IsDir() {
-		return "" // a word that only looks like a path
+	if above := filepath.Dir(resolved); identity(above) == (inode{}) { // a program tells of a file in a directory that it wants
+		for identity(filepath.Dir(above)) == (inode{}) {
+			above = filepath.Dir(above)
+		}
+		if path, resolved = above, above; filepath.Dir(above) == "/" {
+			return "" // a word that only looks like a path
+		}
+	}
+	if isFile(filepath.Dir(resolved)) {
+		return ""
 	}
 	if info, err := os.Lstat(resolved); err == nil && info.Mode().Perm()&0o222 == 0 && !info.IsDir() {
 		return "" // it would be refused without a sandbox too

@@ -291,7 +291,7 @@ func TestOpen(t *testing.T) {
 			// Allowed for one command: an existing path, a missing one, a secret.
 			file, fresh, dir := filepath.Join(b.home, "other/file"), filepath.Join(b.home, "fresh"),
 				filepath.Join(b.home, "freshdir")
-			out, exit := b.allowed("echo x > ~/other/file; echo y > ~/fresh; echo z > ~/freshdir/in; echo q > .git/config; "+
+			out, exit := b.allowed("echo x > ~/other/file; echo y > ~/fresh; mkdir -p ~/freshdir; echo z > ~/freshdir/in; echo q > .git/config; "+
 				"cat ~/.ssh/config; cat ~/.ssh/id_ed25519; cat .env",
 				workspace.Allowance{
 					Write: []string{file, fresh, dir + "/", filepath.Join(b.dir, ".git/config"), filepath.Join(b.home, "unused")},

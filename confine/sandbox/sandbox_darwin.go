@@ -81,6 +81,7 @@ func (s *system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command
 	own := p.own(nil, cmd.Env, temp)
 	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), p.NoHosts, c.Allow.Reach)
 	x.connected = c.Connected
+	x.serveAsks(p.Program)
 	x.accept(l)
 	port := l.Addr().(*net.TCPAddr).Port
 	profile := resolve(p, p.withoutLinks(c.Allow), own.write, temp, port)
@@ -128,3 +129,7 @@ func (*system) leftovers() []string { return nil }
 func (s *system) close(p *Policy) { s.limits.close(p) }
 
 func (*system) layered(*Policy, Report) ([]string, string) { return nil, "no layers on macOS" }
+
+// MachineListens reports whether a program of this machine listens on a port that a command with a loopback interface of
+// its own cannot reach: here it has none.
+func MachineListens(port string) bool { return false }

@@ -313,16 +313,19 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if backend != landlock {
 		p.private = privateTemp(c)
 	}
-	if r.view, err = p.viewFor(allow, cmd.Env, now, keep, r.own.write, r.overlays); err != nil {
+	if r.view, err = p.viewFor(allow, cmd.Env, now, keep, r.own.write, r.overlays, r.stub && supervised); err != nil {
 		return nil, err
 	}
 	if r.points, err = s.points.make(r.view); err != nil {
 		return nil, err
 	}
-	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network, supervised),
+	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network, supervised, len(r.view.granted) > 0),
 		Supervise: supervised, Limits: p.limits(backend != landlock)}
 	if supervised {
 		r.connector = &connector{opened: p.openedSockets(allow, r.view.writable)}
+		if len(r.view.granted) > 0 {
+			r.connector.grants = newGrants(r.view)
+		}
 	}
 	if !testing {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
@@ -394,6 +397,10 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if backend != landlock && !p.Network && !testing {
 		r.proxy = newProxy(hosts, p.NoHosts, c.Allow.Reach)
 		r.proxy.connected = c.Connected
+		r.proxy.serveAsks(p.Program)
+		if r.connector != nil && !s.noStub {
+			r.connector.openPort = r.openPort
+		}
 		for _, port := range r.proxy.ports() {
 			plan.Ports = append(plan.Ports, uint64(port))
 		}
@@ -417,12 +424,12 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	return r, nil
 }
 
-// ownProgram returns Program if its file is still the one that runs. What took its place since may be a command's.
+// ownProgram returns the path of Program if its file is still the one that runs. What took its place since may be a command's.
 func (p *Policy) ownProgram() string {
-	if p.Program == "" {
+	if p.Program.Path == "" {
 		return ""
 	}
-	path, err := filepath.EvalSymlinks(p.Program)
+	path, err := filepath.EvalSymlinks(p.Program.Path)
 	if err != nil {
 		return ""
 	}
@@ -434,6 +441,11 @@ func (p *Policy) ownProgram() string {
 		return ""
 	}
 	return path
+}
+
+// openPort opens a port of this machine to a process of the command.
+func (r *run) openPort(process, port int) bool {
+	return r.proxy.openPort(port, func(port int) (net.Listener, error) { return listenInside(process, port) })
 }
 
 // connect makes the control socket: our end and the launcher's.
@@ -507,6 +519,9 @@ func (r *run) serve(plan *launch.Plan) {
 			if listener, ok := m.take(); ok && diag >= 0 {
 				socket := diag
 				diag = -1
+				if g := r.connector.grants; g != nil {
+					g.mounts = r.mounts
+				}
 				supervising.Go(func() { r.connector.serve(listener, socket) })
 			}
 		case kind == launch.Namespace && r.mounts == nil:
@@ -587,6 +602,9 @@ func (r *run) finish() {
 	}
 	r.program.Release()
 	r.control.Close()
+	if r.connector != nil && r.connector.grants != nil {
+		r.connector.grants.end()
+	}
 	if r.proxy != nil {
 		r.proxy.close()
 	}

@@ -52,21 +52,31 @@ const (
 // network, TCP and UDP over IPv4 and IPv6 are allowed too, and netlink, with which programs query
 // their addresses.
 //
-// supervised hands each connect to the parent (see connector) and refuses unix datagram sockets.
-func filter(network, supervised bool) []byte {
+// supervised hands each connect to the parent (see connector) and refuses unix datagram sockets. makes hands over the
+// calls that make, remove and rename files (see grants), too.
+func filter(network, supervised, makes bool) []byte {
 	switch {
+	case supervised && makes:
+		making.once.Do(func() { making.filter = makeFilter(true, true, true) })
+		return making.filter
 	case supervised:
 		return filterSupervised()
 	case network:
 		return filterWithNetwork()
 	}
-	return makeFilter(false, false)
+	return makeFilter(false, false, false)
 }
 
 var (
-	filterWithNetwork = sync.OnceValue(func() []byte { return makeFilter(true, false) })
-	filterSupervised  = sync.OnceValue(func() []byte { return makeFilter(true, true) })
+	filterWithNetwork = sync.OnceValue(func() []byte { return makeFilter(true, false, false) })
+	filterSupervised  = sync.OnceValue(func() []byte { return makeFilter(true, true, false) })
 )
+
+// making is the filter for commands with grants. It is no OnceValue because that is made before main.
+var making struct {
+	once   sync.Once
+	filter []byte
+}
 
 // A verdict is what the filter does with the calls from a number up to the next verdict: an action,
 // or code that checks the arguments and ends in an action.
@@ -78,7 +88,7 @@ type verdict struct {
 // makeFilter makes a filter that finds the verdict of a call by binary search. The kernel runs a
 // new filter once for each existing call, so a chain of comparisons would delay every command by
 // 0.2 ms.
-func makeFilter(network, supervised bool) []byte {
+func makeFilter(network, supervised, makes bool) []byte {
 	special := map[uint32]program{
 		// Its flags are in memory, which a filter cannot read. With ENOSYS, callers fall back to
 		// clone.
@@ -98,6 +108,11 @@ func makeFilter(network, supervised bool) []byte {
 		pair.load(offArgs)
 		pair.unless(unix.AF_UNIX, errno(unix.EAFNOSUPPORT))
 		special[unix.SYS_SOCKETPAIR] = append(pair, connected()...)
+	}
+	for _, call := range makingCalls {
+		if makes {
+			special[call.nr] = call.filter()
+		}
 	}
 	for _, n := range append(refusedCalls, archCalls...) {
 		special[n] = action(errno(unix.EPERM))
@@ -170,6 +185,19 @@ func refuseBits(arg, mask uint32) program {
 	f.load(offArgs + 8*arg)
 	f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 1, mask)
 	f.ret(errno(unix.EPERM))
+	f.ret(unix.SECCOMP_RET_ALLOW)
+	return f
+}
+
+// filter hands a call to the parent, but not an open call that makes no file.
+func (c makingCall) filter() program {
+	if c.does != makesFile || c.flags < 0 {
+		return action(unix.SECCOMP_RET_USER_NOTIF)
+	}
+	var f program
+	f.load(offArgs + 8*uint32(c.flags))
+	f.add(unix.BPF_JMP|unix.BPF_JSET|unix.BPF_K, 0, 1, unix.O_CREAT)
+	f.ret(unix.SECCOMP_RET_USER_NOTIF)
 	f.ret(unix.SECCOMP_RET_ALLOW)
 	return f
 }

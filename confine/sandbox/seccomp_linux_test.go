@@ -57,7 +57,7 @@ func interpret(t *testing.T, f []byte, arch, number uint32, args ...uint32) (act
 func TestFilter(t *testing.T) {
 	const allow = unix.SECCOMP_RET_ALLOW
 	for _, network := range []bool{false, true} {
-		f := filter(network, false)
+		f := filter(network, false, false)
 		if len(f)/8 > 160 {
 			t.Errorf("%d instructions", len(f)/8)
 		}
@@ -110,7 +110,7 @@ func TestFilter(t *testing.T) {
 		{unix.AF_PACKET, unix.SOCK_RAW, 0}:                      errno(unix.EAFNOSUPPORT),
 	}
 	for args, want := range sockets {
-		if got, _ := interpret(t, filter(true, false), auditArch, unix.SYS_SOCKET, args[:]...); got != want {
+		if got, _ := interpret(t, filter(true, false, false), auditArch, unix.SYS_SOCKET, args[:]...); got != want {
 			t.Errorf("socket %v: %#x, want %#x", args, got, want)
 		}
 	}
@@ -127,12 +127,12 @@ func TestFilter(t *testing.T) {
 		{unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW}:                      errno(unix.EAFNOSUPPORT),
 	}
 	for c, want := range supervised {
-		if got, _ := interpret(t, filter(true, true), auditArch, c[0], c[1:]...); got != want {
+		if got, _ := interpret(t, filter(true, true, false), auditArch, c[0], c[1:]...); got != want {
 			t.Errorf("supervised, call %v: %#x, want %#x", c, got, want)
 		}
 	}
 	if auditArch == unix.AUDIT_ARCH_X86_64 {
-		if got, _ := interpret(t, filter(true, false), auditArch, 0x40000000|unix.SYS_READ); got != errno(unix.ENOSYS) {
+		if got, _ := interpret(t, filter(true, false, false), auditArch, 0x40000000|unix.SYS_READ); got != errno(unix.ENOSYS) {
 			t.Errorf("an x32 number: %#x", got)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/knack-agent/knack/confine/sandbox/internal/launch"
 	"github.com/knack-agent/knack/confine/workspace"
 )
 
@@ -48,6 +50,10 @@ type connector struct {
 	opened   []openedSocket
 	listener *os.File // of the seccomp filter
 	diag     *os.File // a netlink socket in the command's network namespace
+	grants   *grants  // nil: calls that make files are not handed over
+
+	// openPort opens a port of this machine's loopback interface to a process; nil: it opens none.
+	openPort func(process, port int) bool
 
 	mu      sync.Mutex // for diag
 	pending sync.WaitGroup
@@ -123,15 +129,32 @@ func (c *connector) serve(listener, diag int) {
 			}
 			answer := response{id: n.id}
 			send := func() { control(int(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)) }
+			if n.nr != unix.SYS_CONNECT && !c.grants.concern(&n) {
+				answer.flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+				send()
+				continue
+			}
 			select {
 			case free <- true:
 			default:
-				answer.errno = -int32(unix.EAGAIN) // what connect returns if a socket's queue is full
+				if answer.errno = -int32(unix.EAGAIN); n.nr != unix.SYS_CONNECT { // what connect returns if a socket's queue is full
+					answer.errno, answer.flags = 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+				}
 				send()
 				continue
 			}
 			c.pending.Go(func() { // a connection may take long
 				defer func() { <-free }()
+				if n.nr != unix.SYS_CONNECT {
+					var ok bool
+					if answer, ok = c.grants.handle(int(fd), &n); !ok {
+						answer = response{id: n.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+					}
+					if answer.id != 0 {
+						send()
+					}
+					return
+				}
 				if err := c.connect(int(fd), &n); err != nil {
 					answer.errno = -int32(errnoOf(err))
 				}
@@ -195,6 +218,9 @@ func (c *connector) connect(listener int, n *notification) error {
 	if domain != unix.AF_UNIX || length < 3 || address[2] == 0 {
 		// An address of the command's own network, an abstract socket, which belongs to a network namespace, or no
 		// address of a unix socket.
+		if port := loopbackPort(address); port > 0 && c.openPort != nil && isStream(sock) && !listens(process, port) {
+			c.openPort(process, port)
+		}
 		return connectTo(sock, address)
 	}
 	if binary.NativeEndian.Uint16(address) != unix.AF_UNIX {
@@ -221,6 +247,77 @@ func (c *connector) connect(listener int, n *notification) error {
 	}
 	to := fmt.Sprintf("/proc/self/fd/%d", file)
 	return connectTo(sock, append(binary.NativeEndian.AppendUint16(nil, unix.AF_UNIX), to+"\x00"...))
+}
+
+func isStream(sock int) bool {
+	kind, err := unix.GetsockoptInt(sock, unix.SOL_SOCKET, unix.SO_TYPE)
+	return err == nil && kind == unix.SOCK_STREAM
+}
+
+// loopbackPort returns the port of an IPv4 address of the loopback interface; 0: it is another address. Programs try that
+// after one of IPv6.
+func loopbackPort(address []byte) int {
+	if len(address) < 8 || binary.NativeEndian.Uint16(address) != unix.AF_INET || address[4] != 127 {
+		return 0
+	}
+	return int(binary.BigEndian.Uint16(address[2:]))
+}
+
+// MachineListens reports whether a program of this machine listens on a port of its loopback interface, which a command
+// with a loopback interface of its own reaches only if that is opened.
+func MachineListens(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && listens(os.Getpid(), int(n))
+}
+
+// listens reports whether a program listens on a port of the loopback interface that a process has.
+func listens(process, port int) bool {
+	local := fmt.Sprintf(":%04X", port)
+	for _, table := range []string{"tcp", "tcp6"} {
+		for line := range strings.Lines(string(readProc(fmt.Sprintf("/proc/%d/net/%s", process, table), nil))) {
+			const listening = "0A"
+			f := strings.Fields(line)
+			if len(f) < 4 || f[3] != listening || !strings.HasSuffix(f[1], local) {
+				continue
+			}
+			switch strings.TrimSuffix(f[1], local) {
+			case "00000000", "0100007F", strings.Repeat("0", 32), strings.Repeat("0", 24) + "01000000",
+				"0000000000000000FFFF00000100007F":
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// listenInside makes a listener on a port of the loopback interface that a process has.
+func listenInside(process, port int) (l net.Listener, err error) {
+	space, err := os.OpenFile(fmt.Sprintf("/proc/%d/ns/net", process), os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	users, err := ownerOf(space)
+	if err != nil {
+		return nil, err
+	}
+	defer users.Close()
+	program := launch.Listen(uint64(port))
+	defer program.Release()
+	err = runStub(program, []*os.File{users, space}, func(kind byte, m *messages) error {
+		fd, ok := m.take()
+		if kind != launch.Listening || !ok {
+			return nil
+		}
+		f := os.NewFile(uintptr(fd), "listener")
+		defer f.Close()
+		l, err = net.FileListener(f)
+		return err
+	})
+	if l == nil && err == nil {
+		err = errors.New("there is no listener")
+	}
+	return l, err
 }
 
 func connectTo(sock int, address []byte) error {

@@ -103,7 +103,7 @@ func TestExchangedLinks(t *testing.T) {
 				t.Fatalf("%s is open", s.path)
 			}
 		}
-		v, err := p.viewFor(allow, nil, present{}, nil, nil, nil)
+		v, err := p.viewFor(allow, nil, present{}, nil, nil, nil, false)
 		v.remove(false)
 		if err != nil {
 			continue

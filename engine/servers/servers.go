@@ -32,6 +32,7 @@ type Session struct {
 	Changed func()                                                  // called when a server's state has changed
 	Elicit  func(context.Context, mcp.Question) (mcp.Answer, error) // asks the user a server's question
 	Chosen  func(tool.Set) tool.Set                                 // removes tools that the user does not want
+	Output  func() string                                           // the session's directory for what is too long; "": none
 
 	// No lock is held while a server is called, nor while shared.client is, which has locks of its own.
 	mu        sync.Mutex
@@ -217,7 +218,7 @@ func (m *Session) Prompts() []knack.SlashCommand {
 			all = append(all, knack.SlashCommand{Name: p.Name, Kind: knack.CommandMCP, Description: p.Description,
 				Hint: strings.TrimSpace(hint), Source: "MCP server " + p.Server,
 				Expand: func(ctx context.Context, args string) (string, []string, error) {
-					parts, err := c.Prompt(ctx, p.Name, args, m.Elicit)
+					parts, err := c.Prompt(ctx, p.Name, args, m.Output(), m.Elicit)
 					return llm.JoinText(parts, "\n"), nil, err
 				}})
 		}

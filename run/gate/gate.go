@@ -627,6 +627,9 @@ func (g *Gate) newGrounds(scopes []scope, subjects []permission.Subject) *ground
 	g.answers.mu.Unlock()
 	for _, scope := range scopes {
 		from.fixed.Deny = append(from.fixed.Deny, scope.deny...)
+		if dir, ok := scope.readable(g.opt.OnlyManaged); ok {
+			from.place.Skills = append(slices.Clip(from.place.Skills), dir)
+		}
 	}
 	return from
 }

@@ -74,7 +74,7 @@ func hostsOf(line, dir, home string) (hosts []Host) {
 	}
 	add := func(h Host) {
 		same := func(o Host) bool { return o.Name == h.Name && o.Port == h.Port }
-		if h.Name != "" && !isLoopback(h.Name) && len(hosts) < maxHosts && !slices.ContainsFunc(hosts, same) {
+		if h.Name != "" && len(hosts) < maxHosts && !slices.ContainsFunc(hosts, same) {
 			hosts = append(hosts, h)
 		}
 	}

@@ -28,6 +28,9 @@ type Network struct {
 	// Guard explains why a command line may be asked about in spite of rules, such as for a secret in it; "": it may
 	// not. nil: there is no guard.
 	Guard func(line string) string
+	// Listens reports whether a program of this machine listens on a port of its loopback interface; nil: none does. What
+	// a command starts itself is on its own.
+	Listens func(port string) bool
 }
 
 const (
@@ -87,7 +90,11 @@ func (n *network) opened(hosts []Host) {
 	for _, h := range hosts {
 		d := &hostAnswer{done: make(chan struct{})}
 		close(d.done)
-		n.hosts[net.JoinHostPort(h.Name, h.Port)] = d
+		name := h.Name
+		if isLoopback(name) {
+			name = "127.0.0.1" // as the sandbox names it
+		}
+		n.hosts[net.JoinHostPort(name, h.Port)] = d
 	}
 }
 
@@ -406,9 +413,13 @@ func (a *approval) hostsToAsk(ctx context.Context, subjects []permission.Subject
 	n := a.newNetwork(ctx, subjects)
 	for _, h := range n.words {
 		to := workspace.Destination{Host: h.Name, Port: h.Port}
-		if s := n.subject(to); !insideHost(h.Name) && !s.EveryTime &&
-			n.judge(ctx, s, n.Mode(), false).Verdict == permission.Ask {
-			hosts = append(hosts, h)
+		s, own := n.subject(to), isLoopback(h.Name)
+		if s.EveryTime || insideHost(h.Name) && !own || own && (n.opt.Network.Listens == nil || !n.opt.Network.Listens(h.Port)) ||
+			n.judge(ctx, s, n.Mode(), own).Verdict != permission.Ask {
+			continue
+		}
+		hosts = append(hosts, h)
+		if !own { // no answer opens what is inside for longer
 			rules = append(rules, permission.HostRule(h.Name, h.Port))
 		}
 	}

@@ -220,6 +220,33 @@ func TestNetworkWords(t *testing.T) {
 	}
 }
 
+// TestNetworkPort: a port of this machine on which a program listens is part of the question about a command that names
+// it, and no answer opens it for longer.
+func TestNetworkPort(t *testing.T) {
+	user := &asked{choice: gate.Session}
+	g := newGate(t, gate.Options{Approver: user, Network: gate.Network{Listens: func(port string) bool { return port == "3000" }},
+		Paths: permission.PathContext{Dir: t.TempDir(), Confined: func() bool { return true }}})
+	reach := func() (asked int) {
+		permit, err := g.Ask(t.Context(), command("curl -o x http://localhost:3000/ http://127.0.0.1:8080/"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(user.titles)
+		if err := permit.Allow.Reach(t.Context(), workspace.Destination{Host: "127.0.0.1", Port: "3000"}); err != nil {
+			t.Error(err)
+		}
+		return len(user.titles) - before
+	}
+	asked := reach()
+	if h := user.last.Hosts; asked != 0 || len(h) != 1 || h[0].Name != "localhost" || h[0].Port != "3000" ||
+		strings.Contains(fmt.Sprint(user.last.Rules), "Network") {
+		t.Errorf("asked again: %d, %v %v", asked, h, user.last.Rules)
+	}
+	if user.choice = gate.Once; reach() != 1 {
+		t.Errorf("the command's rule opens the port: %q", user.titles)
+	}
+}
+
 // TestNetworkWithdrawn: a question ends with the last connection that waits for it; the next one asks again.
 func TestNetworkWithdrawn(t *testing.T) {
 	shown := make(chan context.Context)

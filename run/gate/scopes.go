@@ -8,6 +8,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/session"
@@ -130,6 +131,24 @@ func HasAllowRule(rules permission.Rules, skill string) bool {
 	return slices.ContainsFunc(rules.Allow, func(r permission.Rule) bool {
 		return r.Tool == "Skill" && r.Pattern == skill && r.Origin != permission.Project
 	})
+}
+
+// readable returns the directory of a skill in use, whose files are read without a question.
+func (s scope) readable(onlyManaged bool) (dir permission.SkillDir, ok bool) {
+	if s.bound || s.Dir == "" || onlyManaged && !s.Vouched {
+		return dir, false
+	}
+	dir.Dir = s.Dir
+	if s.Approved != nil {
+		dir.Approved = func(path string) error {
+			data, err := regular.Read(path, maxHashSize)
+			if err != nil {
+				return err
+			}
+			return s.Approved(path, data)
+		}
+	}
+	return dir, true
 }
 
 // whyNotCovered explains why a skill's grants do not cover running these files; "" if they do.

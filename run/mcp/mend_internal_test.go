@@ -91,7 +91,7 @@ func TestItemsThatCannotBeDecoded(t *testing.T) {
 		if err != nil || res.IsError || shown(res.Parts) != want {
 			t.Errorf("%s: %v, %q", item, err, shown(res.Parts))
 		}
-		parts, err := c.Prompt(t.Context(), "mcp__odd__q", "", nil)
+		parts, err := c.Prompt(t.Context(), "mcp__odd__q", "", "", nil)
 		if err != nil || shown(parts) != want {
 			t.Errorf("prompt %s: %v, %q", item, err, shown(parts))
 		}

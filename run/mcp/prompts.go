@@ -81,8 +81,9 @@ func (c *Client) Prompts() []Prompt {
 }
 
 // Prompt returns the text of a prompt. The words of args are assigned to its arguments in order; the
-// last argument gets all remaining words.
-func (c *Client) Prompt(ctx context.Context, name, args string, ask Asker) ([]llm.Part, error) {
+// last argument gets all remaining words. output is the directory for a text that is too long, as [tool.Input] has one; "":
+// that of the Client.
+func (c *Client) Prompt(ctx context.Context, name, args, output string, ask Asker) ([]llm.Part, error) {
 	var p *peer
 	var own *sdk.Prompt
 	for _, q := range c.peers {
@@ -124,7 +125,7 @@ func (c *Client) Prompt(ctx context.Context, name, args string, ask Asker) ([]ll
 			content = append(content, m.Content)
 		}
 	}
-	parts := c.parts(content, "")
+	parts := c.parts(content, output)
 	if len(parts) == 0 {
 		return nil, fmt.Errorf("the prompt %s of the MCP server %s is empty", own.Name, p.server.Name)
 	}

@@ -129,6 +129,10 @@ func openQueue(ctx context.Context) (*local.Queue, error) {
 		return nil, err
 	}
 	q, err := local.Open(ctx, dir)
+	if err != nil && inSandbox() {
+		return nil, &engine.Error{Err: errors.New("schedules and batches are closed to commands in the sandbox"), Hint: "knack " +
+			"schedule list, schedule history ID and batch status work here, the rest in a terminal"}
+	}
 	if err != nil {
 		dir = plain.Line(dir)
 		return nil, &engine.Error{Err: fmt.Errorf("the queue cannot be opened: %w", err), Hint: "ls -la " + dir + "\ndf -h " +
@@ -240,7 +244,9 @@ func batches(ctx context.Context, q batch.Queue) (all []batch.Change, err error)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, c)
+		if ofProject(ctx, c.Batch.Dir) {
+			all = append(all, c)
+		}
 	}
 	return all, nil
 }

@@ -137,7 +137,7 @@ func batchStatusCommand() *cobra.Command {
 		}),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return c
+	return askable(c)
 }
 
 func showBatch(c *cobra.Command, q batch.Queue, id string, asJSON bool) error {

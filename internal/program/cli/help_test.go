@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/program/control"
@@ -266,4 +268,19 @@ func TestFlagGroups(t *testing.T) {
 			t.Errorf("--%s has no group", f.Name)
 		}
 	})
+}
+
+// TestPresetsInHelp: the page of permissions has the hosts of each preset.
+func TestPresetsInHelp(t *testing.T) {
+	page, err := os.ReadFile("help/permissions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range permission.NetworkPresets() {
+		_, rest, ok := strings.Cut(string(page), "\n  Network("+p.Name+") ")
+		words := strings.Fields(rest)
+		if !ok || len(words) < len(p.Hosts) || !slices.Equal(words[:len(p.Hosts)], p.Hosts) {
+			t.Errorf("%s: %q", p.Name, words[:min(len(words), len(p.Hosts))])
+		}
+	}
 }

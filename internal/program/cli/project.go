@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -70,15 +69,6 @@ func (f *projectFlags) options() engine.Options {
 		Program: thisProgram(), Version: version(), BuiltIn: []agent.Definition{guide()}, Commands: command.All(line.Hotkeys),
 		Parts: parts(nil), Above: workspace.FindAbove().Limits,
 	}
-}
-
-// thisProgram returns the path of the running program; "": the system does not tell it.
-func thisProgram() string {
-	exe, err := os.Executable()
-	if err != nil {
-		return ""
-	}
-	return exe
 }
 
 // load reads the skills for commands that only show them.

@@ -264,7 +264,7 @@ func timeLine(t time.Time, zone *time.Location) string {
 
 // findSchedule returns the schedule that an ID, the beginning of one, or a name means.
 func findSchedule(ctx context.Context, q *local.Queue, id string) (schedule.Schedule, error) {
-	all, err := q.Schedules().All(ctx)
+	all, err := schedules(ctx, q)
 	if err != nil {
 		return schedule.Schedule{}, err
 	}
@@ -385,14 +385,16 @@ func scheduleListCommand() *cobra.Command {
 				return err
 			}
 			defer q.Close()
-			all, err := q.Schedules().All(c.Context())
+			all, err := schedules(c.Context(), q)
 			if err != nil {
 				return err
 			}
 			if here {
-				dir, err := os.Getwd()
-				if err != nil {
-					return err
+				dir := projectOf(c.Context())
+				if dir == "" {
+					if dir, err = os.Getwd(); err != nil {
+						return err
+					}
 				}
 				all = slices.DeleteFunc(all, func(s schedule.Schedule) bool { return s.Dir != realPath(dir) })
 			}
@@ -401,7 +403,7 @@ func scheduleListCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().BoolVar(&here, "here", false, "only those of this directory")
-	return c
+	return askable(c)
 }
 
 func listSchedules(c *cobra.Command, q *local.Queue, all []schedule.Schedule, asJSON bool) error {
@@ -523,7 +525,7 @@ func scheduleHistoryCommand() *cobra.Command {
 	})
 	c.Flags().IntVar(&most, "limit", most, "how many lines")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return c
+	return askable(c)
 }
 
 func scheduleRunCommand() *cobra.Command {

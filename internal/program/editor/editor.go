@@ -190,10 +190,8 @@ func (e *Editor) put(text string) {
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\n':
+		case r == '\n' || r == '\t':
 			return r
-		case r == '\t':
-			return ' '
 		case r < ' ', 0x7f <= r && r <= 0x9f:
 			return -1
 		case r >= firstChip:
@@ -383,6 +381,9 @@ type Row struct {
 	cells []int // byte offset of the start of each cell, then to
 }
 
+// tabWidth is how many cells a tab takes.
+const tabWidth = 4
+
 // Rows returns the text broken into rows of at most width cells, and the row and column of the
 // cursor. There is at least one row. A width below 2 counts as 2.
 func (e *Editor) Rows(width int) (rows []Row, row, col int) {
@@ -410,6 +411,10 @@ func (e *Editor) Rows(width int) (rows []Row, row, col int) {
 			continue
 		}
 		text, w := v, g.Width()
+		if v == "\t" {
+			w = min(tabWidth, width)
+			text = strings.Repeat(" ", w)
+		}
 		if c, ok := e.chip(firstRune(v)); ok {
 			text = c.displayText()
 			if displaywidth.String(text) > width {

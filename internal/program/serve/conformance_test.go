@@ -204,7 +204,7 @@ func conformingClient(address string) error {
 		}
 	}
 	if all := c.Prompts(); len(all) > 0 {
-		c.Prompt(ctx, all[0].Name, strings.Repeat("x ", len(all[0].Arguments)), yes)
+		c.Prompt(ctx, all[0].Name, strings.Repeat("x ", len(all[0].Arguments)), "", yes)
 	}
 	return nil
 }

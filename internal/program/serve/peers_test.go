@@ -218,7 +218,7 @@ func TestPeerEverything(t *testing.T) {
 	if !asked || r.IsError {
 		t.Errorf("asked %t: %+v", asked, r)
 	}
-	parts, err := c.Prompt(t.Context(), "mcp__peer__args-prompt", "Paris", nil)
+	parts, err := c.Prompt(t.Context(), "mcp__peer__args-prompt", "Paris", "", nil)
 	if err != nil || !strings.Contains(llm.TextOf(parts), "Paris") {
 		t.Errorf("%v %v", parts, err)
 	}

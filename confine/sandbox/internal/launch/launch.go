@@ -32,7 +32,7 @@ const (
 // the text. The kinds are the characters below.
 const (
 	Control   = 3
-	Users     = 4 // descriptors of the namespaces of Overlays, which Run joins
+	Users     = 4 // descriptors of the namespaces that Run and Open join
 	Layers    = 5
 	Failed    = 'e' // the sandbox could not be set up; the text is the reason
 	FailedAt  = 'f' // the same from a program of system calls, see Program.Failure

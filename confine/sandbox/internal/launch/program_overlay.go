@@ -51,6 +51,40 @@ func Overlays(overlays []Overlay, uid, gid int) *Program {
 	return p
 }
 
+// Open makes the program of a stub that joins the namespaces of a command and mounts the path of a step over itself,
+// writable where the file system is.
+func Open(s Step) *Program {
+	p := newProgram()
+	p.doing = "opening " + s.Path
+	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
+	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
+	p.do(sysSetns, Users, syscall.CLONE_NEWUSER)
+	p.do(sysSetns, Layers, syscall.CLONE_NEWNS)
+	target, tree := p.slot(), p.slot()
+	p.find(s.Path).to(target)
+	p.same(s, target)
+	p.clone(target, tree)
+	p.do(sysMountSetattr, tree, "", atEmptyPath, p.words(0, attrReadOnly, 0, 0), 32)
+	p.attach(tree, target)
+	p.do(syscall.SYS_EXIT_GROUP, 0)
+	return p
+}
+
+// Listen makes the program of a stub that joins the network namespace of a command, whose descriptor it gets in the place
+// of Layers, and listens on a port of its loopback interface. It sends the socket (Listening).
+func Listen(port uint64) *Program {
+	p := newProgram()
+	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
+	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
+	p.do(sysSetns, Users, syscall.CLONE_NEWUSER)
+	p.do(sysSetns, Layers, syscall.CLONE_NEWNET)
+	given := p.rights()
+	p.listen(port, given.fd())
+	p.send(Listening, given)
+	p.do(syscall.SYS_EXIT_GROUP, 0)
+	return p
+}
+
 // refresh makes overlays notice what appeared below them: a name that was looked up and not found stays
 // missing until the kernel forgets what it knows, as it does when a mount is reconfigured.
 func (p *Program) refresh(paths []string) {
