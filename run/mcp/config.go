@@ -324,13 +324,19 @@ func offKey(data json.RawMessage) string {
 // Pi in a project do.
 func Off(data []byte) (names []string) {
 	var doc struct {
-		MCPServers map[string]definitionJSON `json:"mcpServers"`
+		MCPServers map[string]json.RawMessage `json:"mcpServers"`
 	}
 	if json.Unmarshal(jsonc.Plain(bytes.TrimPrefix(data, []byte("\ufeff"))), &doc) != nil {
 		return nil // Parse says so
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.MCPServers)) {
-		if d := doc.MCPServers[name]; d.Command == "" && d.URL == "" && (d.Disabled || d.Enabled != nil && !*d.Enabled) {
+		var d struct {
+			Command, URL any
+			Disabled     bool
+			Enabled      *bool
+		}
+		err := json.Unmarshal(doc.MCPServers[name], &d) // what is wrong in it, Parse says
+		if err == nil && d.Command == nil && d.URL == nil && (d.Disabled || d.Enabled != nil && !*d.Enabled) {
 			names = append(names, name)
 		}
 	}

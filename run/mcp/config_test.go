@@ -260,3 +260,16 @@ func TestToolsOfDefinitions(t *testing.T) {
 		}
 	}
 }
+
+// TestOff: an entry without a program turns off what another file defines, whatever stands beside it.
+func TestOff(t *testing.T) {
+	t.Parallel()
+	got := Off([]byte("\ufeff" + `{"mcpServers": {"a": {"enabled": false}, "b": {"disabled": true}, "c": {"enabled": true}, "d": 7,
+		"e": {"command": "x", "enabled": false}, "f": {"enabled": "no"},}}`))
+	if want := "a b"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if Off([]byte("{")) != nil {
+		t.Error("a file that cannot be read turns something off")
+	}
+}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -264,17 +265,22 @@ func (from *layer) piTools(list *node) *node {
 	}
 	denied := &node{at: list.at, end: list.end, kind: 'l'}
 	replaces := len(list.items) == 0
-	named := map[string]bool{}
 	for _, it := range list.items {
 		if it.kind != 's' {
 			return nil
 		}
-		named[strings.ToLower(it.text)] = true
 		replaces = replaces || !strings.HasPrefix(it.text, "+") && !strings.HasPrefix(it.text, "-")
+	}
+	has := func(sign, tool string) bool { // a name may be a pattern
+		return slices.ContainsFunc(list.items, func(it *node) bool {
+			pattern, ok := strings.CutPrefix(strings.ToLower(it.text), sign)
+			match, err := path.Match(pattern, tool)
+			return ok && match && err == nil
+		})
 	}
 	for _, tool := range []string{"Read", "Bash", "Edit", "Write"} {
 		low := strings.ToLower(tool)
-		if named["-"+low] || replaces && !named[low] && !named["+"+low] {
+		if has("-", low) || replaces && !has("", low) && !has("+", low) {
 			denied.items = append(denied.items, &node{at: list.at, end: list.end, kind: 's', text: tool})
 		}
 	}

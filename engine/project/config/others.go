@@ -61,7 +61,9 @@ type OtherDir struct {
 func OtherDirs() []OtherDir {
 	return []OtherDir{{"claude-files", ".claude", ".claude"}, {"pi-files", ".pi/agent", ".pi"},
 		{"codex", ".codex", ".codex"}, {"opencode", ".config/opencode", ".opencode"},
-		{"cursor", ".cursor", ".cursor"}, {"gemini", ".gemini", ".gemini"}, {"root", "", "."}}
+		{"cursor", ".cursor", ".cursor"}, {"gemini", ".gemini", ".gemini"},
+		{"github", "", ".github"}, {"junie", "", ".junie"}, {"kiro", ".kiro", ".kiro"}, {"roo", "", ".roo"},
+		{"vscode", "", ".vscode"}, {"windsurf", "", ".windsurf"}, {"root", "", "."}}
 }
 
 // Files returns the names in the directory that may have an effect in the other program, sorted.

@@ -148,12 +148,22 @@ func (l *loader) problem(code knack.Code, path, format string, args ...any) {
 // context reads the user's context file, then those of the directories from the root of the
 // file system down to Dir.
 func (l *loader) context() {
+	first := ""
 	for _, path := range []string{
-		join(l.ConfigHome, "AGENTS.md"), join(l.ClaudeHome, "CLAUDE.md"), join(l.Home, ".pi/agent/AGENTS.md"),
-		join(l.Home, ".pi/agent/CLAUDE.md"),
+		join(l.ConfigHome, "AGENTS.md"), join(l.ClaudeHome, "CLAUDE.md"), join(l.Home, ".pi/agent/AGENTS.override.md"),
+		join(l.Home, ".pi/agent/AGENTS.md"), join(l.Home, ".pi/agent/CLAUDE.md"),
 	} {
-		if path != "" && l.document(path, "") {
-			break
+		switch {
+		case path == "":
+		case first == "":
+			if l.document(path, "") {
+				first = path
+			}
+		default:
+			if _, err := os.Stat(path); err == nil && !l.included[path] {
+				l.found.Problems = append(l.found.Problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Info,
+					Path: path, Message: "not sent, because " + first + " comes first", Hint: "import it there: @" + path})
+			}
 		}
 	}
 	l.rules(join(l.ClaudeHome, "rules"), "", cmp.Or(l.Root, l.Dir))

@@ -63,8 +63,11 @@ func TestOrder(t *testing.T) {
 	if got, want := texts(f), "user|home|root|root, too|root local|root local, too|sub"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if f.System != "" || len(f.Problems) != 1 || f.Problems[0].Code != "untrusted" {
+	if f.System != "" || len(f.Problems) != 2 || f.Problems[1].Code != "untrusted" {
 		t.Errorf("an untrusted prompt: %q, %v", f.System, f.Problems)
+	}
+	if p := f.Problems[0]; !strings.HasSuffix(p.Path, ".pi/agent/AGENTS.md") || !strings.HasPrefix(p.Message, "not sent, because ") {
+		t.Errorf("the second file of the user is not named: %v", p)
 	}
 }
 

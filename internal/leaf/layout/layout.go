@@ -90,6 +90,7 @@ var rows = []Row{
 	{Kind: MCP, Path: ".pi/mcp.json", Trust: true},
 	{Kind: Context, Path: "AGENTS.override.md"},
 	{Kind: Context, Path: "AGENTS.md"},
+	{Kind: Context, Path: ".claude/AGENTS.md"},
 	{Kind: Context, Path: "CLAUDE.md"},
 	{Kind: Context, Path: ".claude/CLAUDE.md"},
 	{Kind: Rule, Path: ".claude/rules", Depth: Depth, Suffix: ".md"},
