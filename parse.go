@@ -239,7 +239,8 @@ func canonical(key string) string {
 		return "disable-model-invocation"
 	case "allowed-tool", "allow-tools":
 		return "allowed-tools"
-	case "disallowed-tool", "disallow-tools":
+	case "disallowed-tool", "disallow-tools", "denied-tools", "deny-tools", "blocked-tools", "block-tools",
+		"forbidden-tools", "forbid-tools", "disabled-tools", "disable-tools", "excluded-tools", "exclude-tools":
 		return "disallowed-tools"
 	case "argument-hints", "arguments-hint":
 		return "argument-hint"
@@ -284,17 +285,31 @@ func canonicalKey(key string) string {
 
 // nearestKey returns the known key that an unknown one is probably a misspelling of, or "".
 func nearestKey(key string) string {
-	if len(key) < 5 {
+	if len(key) < 4 {
 		return ""
 	}
 	for _, k := range [...]string{"aliases", "description", "when_to_use", "compatibility", "metadata", "allowed-tools",
 		"disallowed-tools", "argument-hint", "arguments", "user-invocable", "disable-model-invocation", "background",
-		"sandbox"} {
-		if d := similar.Distance(canonicalKey(key), canonicalKey(k), 2); d <= 2 {
+		"sandbox", "hooks"} {
+		most := 2
+		if k == "hooks" { // tools is no misspelling of it
+			most = 1
+		}
+		if similar.Distance(canonicalKey(key), canonicalKey(k), most) <= most {
 			return k
 		}
 	}
 	return ""
+}
+
+// restricts reports whether a key only ever makes a skill do less: a misspelt one is read as what it probably means, so
+// that no guard is lost.
+func restricts(key string) bool {
+	switch key {
+	case "disallowed-tools", "disable-model-invocation", "sandbox", "hooks":
+		return true
+	}
+	return false
 }
 
 // notes reports what is wrong with the frontmatter as a whole.
@@ -317,6 +332,13 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 	p.list = slices.Grow(p.list, len(entries))
 	for i, e := range entries {
 		key := canonical(e.Key)
+		near := ""
+		if key == "" {
+			near = nearestKey(e.Key)
+		}
+		if restricts(near) {
+			key = near
+		}
 		f := parsedField{key: e.Key}
 		if _, ok := s.shared(e.Key); ok && e.Value.Kind == yaml.ScalarNode && e.Value.ShortTag() == "!!str" {
 			f.text = e.Value.Value
@@ -331,15 +353,15 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 		p.list = append(p.list, f)
 		switch {
 		case key == "":
-			if k := nearestKey(e.Key); k != "" && !exact(k) {
-				p.warn(CodeUnknownKey, e.Line, e.Column, "write "+k, "%s is not a key; is it %s?", e.Key, k)
+			if near != "" && !exact(near) {
+				p.warn(CodeUnknownKey, e.Line, e.Column, "write "+near, "%s is not a key; is it %s?", e.Key, near)
 			} else if i > 0 && continues(entries[i-1], e) {
 				p.warn(CodeTextLost, e.Line, e.Column, "write both lines as one, in quotes",
 					"%s: the line %q is lost: YAML takes it for a key of its own", entries[i-1].Key,
 					e.Key+": "+clip(e.Value.Value, 60))
 			}
 			continue
-		case key != e.Key && exact(key):
+		case key != e.Key && exact(key) && key != "disallowed-tools":
 			p.warn(CodeUnknownKey, e.Line, e.Column, "remove it", "%s is not a key; %s, which is also present, counts", e.Key,
 				key)
 			continue
@@ -397,7 +419,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 	case "allowed-tools":
 		s.AllowedTools = e.tools(false)
 	case "disallowed-tools":
-		s.DisallowedTools = e.tools(true)
+		s.DisallowedTools = append(s.DisallowedTools, e.tools(true)...)
 	case "argument-hint":
 		s.ArgumentHint = e.hint()
 	case "arguments":
@@ -409,13 +431,13 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 			s.Arguments = append(s.Arguments, a)
 		}
 	case "user-invocable":
-		s.NotUser = !e.boolean(true)
+		s.NotUser = !e.boolean(true, true)
 	case "disable-model-invocation":
-		s.NotModel = e.boolean(false)
+		s.NotModel = e.boolean(false, true)
 	case "mode":
-		s.Mode = e.boolean(false)
+		s.Mode = e.boolean(false, false)
 	case "background":
-		s.Background = e.boolean(false)
+		s.Background = e.boolean(false, false)
 	case "model":
 		if s.Model = e.text(); strings.ContainsFunc(s.Model, unicode.IsSpace) || len(s.Model) > 200 {
 			p.warn(CodeModelUnknown, e.Line, e.Column, "write inherit, an alias such as sonnet, or a model's id",
@@ -423,7 +445,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 			s.Model = ""
 		}
 	case "useSmallFastModel":
-		p.fast = e.boolean(false)
+		p.fast = e.boolean(false, false)
 	case "effort":
 		s.Effort = strings.ToLower(e.text())
 		if n, err := strconv.Atoi(s.Effort); err == nil && n > 0 {
@@ -651,8 +673,8 @@ func characters(s string, limit int) int {
 }
 
 // boolean parses YAML booleans and true/false/yes/no/on/off/1/0 in any letter case. It
-// returns otherwise for anything else.
-func (e *entry) boolean(otherwise bool) bool {
+// returns missing for no value, and unclear for anything else.
+func (e *entry) boolean(missing, unclear bool) bool {
 	if e.value.Kind == yaml.ScalarNode {
 		switch strings.ToLower(strings.TrimSpace(e.value.Value)) {
 		case "true", "yes", "on", "1", "y":
@@ -661,11 +683,16 @@ func (e *entry) boolean(otherwise bool) bool {
 			return false
 		}
 		if e.null() {
-			return otherwise
+			return missing
 		}
 	}
-	e.mistyped("true or false")
-	return otherwise
+	if unclear == missing {
+		e.mistyped("true or false")
+	} else {
+		e.warn(CodeFieldType, e.Line, e.Column, "write true or false", "%s is not true or false; it was read as %t", e.Key,
+			unclear)
+	}
+	return unclear
 }
 
 // enum returns word if it is one of words. Any other word is reported and dropped.
@@ -749,19 +776,27 @@ func (e *entry) tools(deny bool) []string {
 				word, original)
 		}
 	}
+	unread := func(n *yaml.Node, why string) {
+		effect := "it was ignored"
+		if deny {
+			rules, effect = append(rules, "*"), "every tool is denied"
+		}
+		e.warn(CodeFieldType, n.Line, n.Column, "write a string", "%s: %s; %s", e.Key, why, effect)
+	}
 	if e.value.Kind == yaml.SequenceNode {
 		for _, n := range e.value.Content {
 			if n = deref(n); n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
 				one(n.Value, n.Line, n.Column)
 			} else {
-				e.warn(CodeFieldType, n.Line, n.Column, "write a string", "%s: an item of the list is not a string; it was ignored",
-					e.Key)
+				unread(n, "an item of the list is not a string")
 			}
 		}
 		return rules
 	}
 	if e.value.Kind != yaml.ScalarNode {
-		e.mistyped("a single string")
+		if e.mistyped("a single string"); deny {
+			return []string{"*"}
+		}
 		return nil
 	}
 	if !e.null() {
@@ -971,31 +1006,23 @@ func (e *entry) hooks() json.RawMessage {
 		return nil
 	}
 	invalid := func(n *yaml.Node, format string, args ...any) {
-		e.warn(CodeHookInvalid, n.Line, n.Column, "see `knack help hooks`", "hooks: "+format+"; it was left out", args...)
+		e.warn(CodeHookInvalid, n.Line, n.Column, "see `knack help hooks`",
+			"hooks: "+format+"; it does not run, and what it may guard asks", args...)
 	}
-	kept := yaml.Node{Kind: e.value.Kind}
 	switch e.value.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(e.value.Content); i += 2 {
 			event, matchers := deref(e.value.Content[i]), deref(e.value.Content[i+1])
-			if !isEvent(event.Value) {
+			switch {
+			case !isEvent(event.Value):
 				invalid(event, "%q is not an event", event.Value)
-				continue
-			}
-			if matchers.Kind != yaml.SequenceNode {
+			case matchers.Kind != yaml.SequenceNode:
 				invalid(matchers, "%s is not followed by a list of matchers", event.Value)
-				continue
 			}
-			good := yaml.Node{Kind: yaml.SequenceNode}
 			for _, m := range matchers.Content {
-				if why := badMatcher(deref(m)); why != "" {
+				if why := badMatcher(deref(m)); matchers.Kind == yaml.SequenceNode && why != "" {
 					invalid(m, "%s: %s", event.Value, why)
-					continue
 				}
-				good.Content = append(good.Content, m)
-			}
-			if len(good.Content) > 0 {
-				kept.Content = append(kept.Content, event, &good)
 			}
 		}
 	case yaml.SequenceNode:
@@ -1009,18 +1036,12 @@ func (e *entry) hooks() json.RawMessage {
 				invalid(h, "%s needs either path or command", event)
 			case path != "" && !filepath.IsLocal(filepath.FromSlash(strings.ReplaceAll(path, `\`, "/"))):
 				invalid(h, "%s: %q is not inside the skill's directory", event, path)
-			default:
-				kept.Content = append(kept.Content, h)
 			}
 		}
 	default:
-		e.mistyped("a mapping from events to matchers, or a list")
-		return nil
+		invalid(e.value, "it is not a mapping from events to matchers, or a list")
 	}
-	if len(kept.Content) == 0 {
-		return nil
-	}
-	text, err := frontmatter.JSON(&kept)
+	text, err := frontmatter.JSON(e.value)
 	if err != nil {
 		return nil // reported already for the whole field
 	}

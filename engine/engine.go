@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -304,9 +305,10 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 func (p *Project) localContext(dir string, git *permission.Git, box *sandbox.Sandbox) permission.PathContext {
 	return permission.PathContext{
 		Dir: dir, Roots: p.Roots(), Home: p.home,
-		Own: p.options.Env.OwnDirs(), Protected: p.config.Settings.Permissions.ProtectedPaths,
-		Borders: p.config.Borders(),
-		GitEnv:  git != nil, Git: git, Untrusted: !p.trust.Trusted(),
+		Own:       p.options.Env.OwnDirs(),
+		Protected: slices.Concat(p.config.Settings.Permissions.ProtectedPaths, p.options.namedFiles(p.dir)),
+		Borders:   p.config.Borders(),
+		GitEnv:    git != nil, Git: git, Untrusted: !p.trust.Trusted(),
 		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },
 	}
 }

@@ -636,8 +636,10 @@ func TestWatch(t *testing.T) {
 	if got := <-done; !strings.Contains(got, "blue") {
 		t.Error(got)
 	}
-	if err := s.Set(t.Context(), session.Setting{Mode: permission.Bypass}); err == nil {
-		t.Error("a host could set bypassPermissions")
+	for _, mode := range []permission.Mode{permission.Bypass, "bypass"} { // another name of it
+		if err := s.Set(t.Context(), session.Setting{Mode: mode}); err == nil || s.Mode() == permission.Bypass {
+			t.Errorf("a host could set %s", mode)
+		}
 	}
 }
 

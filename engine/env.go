@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/run/checkpoint"
 	"github.com/knack-agent/knack/run/session"
@@ -58,6 +59,21 @@ func (e Env) StateFile(name string) string {
 		return filepath.Join(dir, name)
 	}
 	return ""
+}
+
+// CheckPrivate returns an error if other users can write to the user's own directories: what is approved, allowed and
+// set there would be theirs.
+func (e Env) CheckPrivate() error {
+	for _, dir := range []string{e.StateDir(), e.ConfigDir(), e.DataDir()} {
+		if dir == "" {
+			continue
+		}
+		if err := userdirs.CheckPrivate(dir); err != nil {
+			return &Error{Err: fmt.Errorf("%w: what it has may be what others wrote", err),
+				Hint: "look at what is in it, then: chown -R $(id -u) " + plain.Line(dir) + " && chmod go-w " + plain.Line(dir)}
+		}
+	}
+	return nil
 }
 
 // ConfigDir is $XDG_CONFIG_HOME/knack, for the user's settings, skills and agents. It is "" if there

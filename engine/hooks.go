@@ -24,10 +24,13 @@ import (
 	"github.com/knack-agent/knack/run/hook"
 )
 
-// checkRule returns an error if a text is not a permission rule.
+// checkRule returns an error if a text is not a permission rule, or one for a misspelt tool, which no call matches.
 func checkRule(text string) error {
-	_, err := permission.ParseRule(text, permission.User)
-	return err
+	r, err := permission.ParseRule(text, permission.User)
+	if err != nil {
+		return err
+	}
+	return r.Misspelt()
 }
 
 // settingsHooks returns the hooks of settings files, in order of increasing precedence: if two hooks
@@ -84,6 +87,7 @@ func positionIn(part config.Section, at int) (line, column int) {
 // skillHooks returns the hooks of a skill.
 func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []hook.Problem) {
 	found, bad := hook.Parse(text, checkRule)
+	found = append(found, hook.Meant(bad)...)
 	for i := range found {
 		found[i].Origin, found[i].DefinedIn, found[i].Dir = "skill:"+name, "the skill "+name, dir
 	}
@@ -91,13 +95,17 @@ func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []h
 }
 
 // agentHooks returns the hooks of an agent's definition, in which "session" means the agent's work.
-// Hooks with a path are dropped, because there is no folder to find it in.
+// Hooks with a path do not run, because there is no folder to find it in.
 func agentHooks(name string, text json.RawMessage) []hook.Hook {
-	found, _ := hook.Parse(text, checkRule)
-	found = slices.DeleteFunc(found, func(h hook.Hook) bool { return h.Path != "" })
+	found, bad := hook.Parse(text, checkRule)
+	found = append(found, hook.Meant(bad)...)
+	found = slices.DeleteFunc(found, func(h hook.Hook) bool { return h.Path != "" && !h.Event.Guards() })
 	for i := range found {
 		h := &found[i]
 		h.Origin, h.DefinedIn = "agent:"+name, "the agent "+name
+		if h.Path != "" {
+			h.Refuse("an agent has no folder for a relative path")
+		}
 		switch h.Event {
 		case hook.SessionStart:
 			h.Event = hook.SubagentStart

@@ -42,6 +42,10 @@ func leading(p *Project, o *SessionOptions) (*agent.Definition, error) {
 		return nil, Usagef(hint, "there is no agent %q", o.Agent)
 	}
 	d := &all[i]
+	if d.Unclear != "" {
+		return nil, Usagef("knack help agents", "the agent %s cannot lead a session: a restriction in its definition cannot "+
+			"be understood (%s)", d.Name, d.Unclear)
+	}
 	pattern := func(rules []string) bool {
 		return slices.ContainsFunc(rules, func(rule string) bool { return strings.Contains(rule, "(") })
 	}

@@ -40,6 +40,9 @@ type Options struct {
 	Templates []string // prompt templates, or directories of them
 	Plugins   []string // plugins, or directories of them
 	Settings  []string // settings files, or settings as JSON
+	// Given is what files of Settings and MCPConfig must have, as [config.Digest] returns it, by path: it is an error if
+	// one has changed. nil: nothing is compared.
+	Given map[string]string
 
 	// Policy are restrictions of the program that starts this one, as JSON in the form of settings files. They count as
 	// managed settings, but only rules that deny or ask and permissions.disableBypassPermissionsMode are used. Other

@@ -89,6 +89,9 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := env.CheckPrivate(); err != nil {
+		return nil, err
+	}
 	if info, err := os.Stat(p.dir); err != nil || !info.IsDir() {
 		return nil, &Error{Err: fmt.Errorf("%s: no such directory", plain.Line(p.dir)), Exit: ExitUsage}
 	}
@@ -103,7 +106,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		}
 	}
 	for _, text := range o.MCPConfig {
-		c, err := readMCPConfig(text)
+		c, err := readMCPConfig(text, o.Given)
 		if err != nil {
 			return nil, &Error{Err: err, Hint: "knack mcp --help", Exit: ExitUsage}
 		}
@@ -162,6 +165,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		above = append(above, l)
 	}
 	settings := config.Options{
+		Given:   o.Given,
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
 		Tools: func() []string { return p.known().names() }, Policy: o.Policy, Above: above, Settings: o.Settings,
 		Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,

@@ -202,13 +202,16 @@ type mcpConfig struct {
 	data  []byte
 }
 
-// readMCPConfig reads a value of --mcp-config, which must be JSON.
-func readMCPConfig(text string) (mcpConfig, error) {
+// readMCPConfig reads a value of --mcp-config, which must be JSON. given is that of the Options.
+func readMCPConfig(text string, given map[string]string) (mcpConfig, error) {
 	c := mcpConfig{place: "--mcp-config", data: []byte(text)}
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
 		c.place = text
 		var err error
 		if c.data, err = regular.ReadNamed(text, maxClaudeFile); err != nil {
+			return c, fmt.Errorf("--mcp-config: %w", err)
+		}
+		if err = config.CheckGiven(given, text, c.data); err != nil {
 			return c, fmt.Errorf("--mcp-config: %w", err)
 		}
 	}

@@ -159,6 +159,17 @@ func (e *Engine) confine(local *workspace.Local, p *Project) (*permission.Git, *
 	return git, box, nil
 }
 
+// namedFiles returns the names, for what is protected as .git is, of files that the options name for settings and servers:
+// a later start would take from them what it allows. Relative paths are below dir.
+func (o *Options) namedFiles(dir string) (names []string) {
+	for _, path := range absolutePaths(dir, slices.Concat(o.Settings, o.MCPConfig)) {
+		if filepath.IsAbs(path) {
+			names = append(names, filepath.Base(filepath.Dir(path))+"/"+filepath.Base(path))
+		}
+	}
+	return names
+}
+
 // SandboxPolicy returns what commands in a directory may access according to the settings.
 func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	set := &p.config.Settings
@@ -168,7 +179,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	}
 	policy.Roots = append(policy.Roots, p.Roots()...)
 	policy.Write = append(policy.Write, set.Sandbox.AllowWrite...)
-	policy.Protected = append(policy.Protected, set.Permissions.ProtectedPaths...)
+	policy.Protected = slices.Concat(policy.Protected, set.Permissions.ProtectedPaths, p.options.namedFiles(p.dir))
 	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)
 	policy.Secrets = append(policy.Secrets, set.Sandbox.DenyRead...)
 	policy.Secrets = slices.DeleteFunc(policy.Secrets, func(p string) bool {

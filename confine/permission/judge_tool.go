@@ -28,6 +28,10 @@ func (j *judge) other(s Subject) {
 			return
 		}
 	}
+	if s.Policy == PolicyDeny {
+		j.add(Judged{Subject: s, Verdict: Deny, Origin: Builtin, Reason: reasonPolicyDeny}, "")
+		return
+	}
 	for i := range j.rules.Ask {
 		if r := &j.rules.Ask[i]; r.coversTool(&s, true) && r.matchText(s.Kind, s.Text, true) {
 			j.add(judgedBy(s, Ask, r), "")
@@ -36,6 +40,10 @@ func (j *judge) other(s Subject) {
 	}
 	if j.mode == Plan && s.Default != Allow && !s.ReadOnly {
 		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
+		return
+	}
+	if s.Policy != "" {
+		j.add(Judged{Subject: s, Origin: Builtin, Reason: reasonPolicyAsk}, "")
 		return
 	}
 	if s.EveryTime {

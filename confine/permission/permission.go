@@ -135,7 +135,17 @@ type Subject struct {
 	// project's settings apply only to the project's servers, those of the user and the
 	// administrator only to all other servers.
 	Server Origin `json:"-"`
+	// Policy is what the definition of the subject's MCP server says about calls; no rule, answer or mode allows more.
+	Policy Policy `json:"-"`
 }
+
+// A Policy is what a definition demands of calls that it covers.
+type Policy string
+
+const (
+	PolicyAsk  Policy = "ask"  // ask the user each time
+	PolicyDeny Policy = "deny" // refuse
+)
 
 // Runs reports whether allowing a subject runs a program: a command line, or a program that is a tool.
 func (s Subject) Runs() bool { return s.IsCommand() || s.Kind == "bash" || s.Kind == KindTool }

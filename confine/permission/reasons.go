@@ -44,6 +44,8 @@ const (
 	reasonManyFiles     = "too many files below to check them all against this rule"
 	reasonCheckout      = "it is in another work tree of the repository than this session"
 	reasonOtherTree     = "it is not known in which work tree git would act"
+	reasonPolicyAsk     = "the definition of its MCP server asks about each call of it"
+	reasonPolicyDeny    = "the definition of its MCP server denies it"
 	reasonManyLinks     = "too many files below to check all links"
 
 	// These are followed by the pattern, file or word.

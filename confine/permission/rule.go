@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/knack-agent/knack/confine/permission/internal/bash"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
 // A Rule is a tool name with an optional pattern: Tool or Tool(pattern).
@@ -144,6 +145,40 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 		return Problem{}, false
 	}
 	return Problem{r.String(), SeverityWarn, "unknown tool " + r.Tool}, true
+}
+
+// Meant returns the tool that a rule for an unknown tool probably means, by a misspelt name; "": none. tools are as for
+// [Rule.Problem]. Such a rule that denies or asks would guard nothing.
+func (r Rule) Meant(tools ...string) string {
+	if _, ok := r.Problem(tools...); !ok || r.Tool == string(KindNetwork) || IsOtherAgentsTool(r.Tool) {
+		return ""
+	}
+	lower := strings.ToLower(r.Tool)
+	if strings.HasPrefix(lower, "mcp_") {
+		return "mcp__SERVER__TOOL"
+	}
+	tools = slices.Clone(tools)
+	for i := range kinds {
+		tools = append(tools, kinds[i].name)
+	}
+	slices.Sort(tools)
+	best, far := "", 3
+	for _, name := range tools {
+		most := min(2, len(name)/3, len(r.Tool)/2)
+		if d := similar.Distance(lower, strings.ToLower(name), most); d <= most && d < far {
+			best, far = name, d
+		}
+	}
+	return best
+}
+
+// Misspelt returns an error if the rule is for a tool that does not exist and that has nearly the name of one, see
+// [Rule.Meant].
+func (r Rule) Misspelt(tools ...string) error {
+	if meant := r.Meant(tools...); meant != "" {
+		return fmt.Errorf("there is no tool %s; did you mean %s", r.Tool, meant)
+	}
+	return nil
 }
 
 // AllowProblem reports a rule that allows no call: a name with a wildcard counts for tools of one named server only,

@@ -24,3 +24,18 @@ func TestBareWebFetch(t *testing.T) {
 		}
 	}
 }
+
+// TestMeant: a rule for a tool with nearly the name of another one was probably meant for that one.
+func TestMeant(t *testing.T) {
+	for text, want := range map[string]string{"Bsh(rm *)": "Bash", "Bahs": "Bash", "Raed(x)": "Read", "wirte": "Write",
+		"mcp_server__x": "mcp__SERVER__TOOL", "Mcp__x": "mcp__SERVER__TOOL", "Deplooy": "deploy",
+		"Bash": "", "bash": "", "mcp__x": "", "LSP": "", "Deploy": "deploy", "Unknown": "", "*": "", "Network(npmm)": ""} {
+		r, err := permission.ParseRule(text, permission.User)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Meant("deploy", "bash", "read"); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -4,7 +4,10 @@ package sandbox
 
 import (
 	"context"
+	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +54,37 @@ func BenchmarkCommand(b *testing.B) {
 					return nil, nil
 				}
 			})
+		})
+	}
+}
+
+// BenchmarkClone measures a command in a clone of this repository, in which git's directory is looked at before and
+// after it.
+func BenchmarkClone(b *testing.B) {
+	top, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
+	if err != nil {
+		b.Skip("not measured: this is no clone")
+	}
+	for _, line := range []string{"true", "git status --short", "git -c user.name=n -c user.email=a@b commit -q --allow-empty -m x"} {
+		b.Run(strings.Join(strings.Fields(line)[:min(2, len(strings.Fields(line)))], " "), func(b *testing.B) {
+			x := newFixture(b).complete()
+			if err := os.RemoveAll(x.dir); err != nil {
+				b.Fatal(err)
+			}
+			if out, err := exec.Command("git", "clone", "-q", strings.TrimSpace(string(top)), x.dir).CombinedOutput(); err != nil {
+				b.Fatal(err, string(out))
+			}
+			var all []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				if exit, err := x.local.Run(context.Background(), workspace.Command{Line: line}); err != nil || exit.Code != 0 {
+					b.Fatal(err, exit)
+				}
+				all = append(all, time.Since(start))
+			}
+			slices.Sort(all)
+			b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "median-ms")
+			b.ReportMetric(float64(all[0].Microseconds())/1000, "best-ms")
 		})
 	}
 }

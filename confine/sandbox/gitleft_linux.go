@@ -106,9 +106,14 @@ func (l *gitLeft) leftovers(n *protectedFiles, before map[string]bool) (notes []
 	return l.end(n, nil)
 }
 
+// gitTops returns the git directories of the workspace.
+func gitTops(n *protectedFiles) []string {
+	return append(n.gits(n.known), slices.Collect(maps.Keys(n.bare))...)
+}
+
 // look returns what is neither file nor directory now, by path.
 func (l *gitLeft) look(n *protectedFiles) map[string]oddFile {
-	tops := append(n.gits(n.known), slices.Collect(maps.Keys(n.bare))...)
+	tops := gitTops(n)
 	found := map[string]oddFile{}
 	for f, path := range l.odd { // in directories that are not read again
 		if now, ok := identifyOdd(path); ok && now == f || f.ctime == 0 {
@@ -117,22 +122,22 @@ func (l *gitLeft) look(n *protectedFiles) map[string]oddFile {
 	}
 	for _, top := range tops {
 		if _, ok := l.dirs[top]; !ok {
-			l.read(top, n.closed, found)
+			l.read(tops, top, n.closed, found)
 		}
 	}
 	for _, dir := range touched(l.dirs) {
 		delete(l.dirs, dir)
 		delete(l.heads, dir)
 		if withinAny(tops, dir) {
-			l.read(dir, n.closed, found)
+			l.read(tops, dir, n.closed, found)
 		}
 	}
 	return found
 }
 
 // read reads a directory and the unknown ones below it, without following links.
-func (l *gitLeft) read(top string, closed map[string]bool, found map[string]oddFile) {
-	for queue := []string{top}; len(queue) > 0; queue = queue[1:] {
+func (l *gitLeft) read(tops []string, from string, closed map[string]bool, found map[string]oddFile) {
+	for queue := []string{from}; len(queue) > 0; queue = queue[1:] {
 		dir := queue[0]
 		seen, ok := ctime(dir)
 		if _, known := l.dirs[dir]; !ok || known || len(l.dirs) >= maxGitDirs {
@@ -145,7 +150,7 @@ func (l *gitLeft) read(top string, closed map[string]bool, found map[string]oddF
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
 			path := dir + "/" + e.Name()
-			if e.Name() == "HEAD" && filepath.Base(dir) != "logs" {
+			if e.Name() == "HEAD" {
 				l.heads[dir] = true
 			}
 			switch {
@@ -155,7 +160,7 @@ func (l *gitLeft) read(top string, closed map[string]bool, found map[string]oddF
 					found[path] = oddFile{id.dev, id.ino, 0}
 				}
 			case e.IsDir():
-				if !closed[path] && !holdsObjects(path) {
+				if !closed[path] && !holdsObjects(tops, path) {
 					queue = append(queue, path)
 				}
 			default:
@@ -168,10 +173,23 @@ func (l *gitLeft) read(top string, closed map[string]bool, found map[string]oddF
 }
 
 // holdsObjects reports whether a directory has only files that git finds by their hashes and never writes again: there
-// may be thousands of them, also in those of git-lfs and git-annex.
-func holdsObjects(dir string) bool {
-	name := filepath.Base(dir)
-	return len(name) <= 3 && filepath.Base(filepath.Dir(dir)) == "objects"
+// may be thousands of them, also in those of git-lfs and git-annex. A branch may have such a name, too.
+func holdsObjects(tops []string, dir string) bool {
+	objects := filepath.Dir(dir)
+	if len(filepath.Base(dir)) > 3 || filepath.Base(objects) != "objects" {
+		return false
+	}
+	for _, top := range tops {
+		switch rel, below := subpath.Rel(top, filepath.Dir(objects)); {
+		case !below:
+		case rel == "." || rel == "lfs" || rel == "annex":
+			return true
+		default:
+			parts := strings.Split(rel, "/")
+			return parts[0] == "modules" && !slices.Contains(parts, "logs") && !slices.Contains(parts, "refs")
+		}
+	}
+	return false
 }
 
 func identifyOdd(path string) (f oddFile, ok bool) {
@@ -189,7 +207,11 @@ func identifyOdd(path string) (f oddFile, ok bool) {
 // end is called after a command. It removes or moves aside what the command left, except in what is opened, and
 // returns notes about it.
 func (l *gitLeft) end(n *protectedFiles, opened dirSet) (notes []string) {
-	notes = l.removeOdd(n, opened)
+	found := l.look(n)
+	if len(opened) > 0 { // the command could write in other worktrees, too
+		l.readClosed(n, found)
+	}
+	notes = l.removeOdd(n, found, opened)
 	for _, dir := range slices.Sorted(maps.Keys(l.heads)) {
 		if opened.contain(dir) {
 			continue
@@ -219,7 +241,7 @@ func (l *gitLeft) disarmInner(n *protectedFiles, dir string) []string {
 
 // isInner reports whether a directory in a git directory is a repository of its own, other than a submodule's.
 func isInner(n *protectedFiles, dir string) bool {
-	for _, top := range append(n.gits(n.known), slices.Collect(maps.Keys(n.bare))...) {
+	for _, top := range gitTops(n) {
 		rel, below := subpath.Rel(top, dir)
 		if below && (rel == "." || filepath.Dir(rel) == "worktrees" || strings.HasPrefix(rel, "modules/")) {
 			return false
@@ -229,11 +251,24 @@ func isInner(n *protectedFiles, dir string) bool {
 	return err == nil && isBareGit(names)
 }
 
+// readClosed adds what has changed since the command began in git directories of other worktrees, which look leaves out.
+func (l *gitLeft) readClosed(n *protectedFiles, found map[string]oddFile) {
+	other, now := newGitLeft(), map[string]oddFile{}
+	for tree := range n.closed {
+		other.read([]string{tree}, tree, nil, now)
+	}
+	for path, f := range now {
+		if f.ctime == 0 || time.Unix(0, f.ctime).After(n.began.Add(-fresh)) {
+			found[path] = f
+		}
+	}
+	maps.Copy(l.heads, other.heads)
+}
+
 // removeOdd removes links, pipes and the like that were not there before: git makes none, and what it writes through a
 // link lands elsewhere.
-func (l *gitLeft) removeOdd(n *protectedFiles, opened dirSet) (notes []string) {
+func (l *gitLeft) removeOdd(n *protectedFiles, found map[string]oddFile, opened dirSet) (notes []string) {
 	removed := map[string][]string{}
-	found := l.look(n)
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		f := found[path]
 		if _, known := l.odd[f]; known || opened.contain(path) {

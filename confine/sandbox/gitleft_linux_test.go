@@ -89,7 +89,9 @@ func TestGitLinks(t *testing.T) {
 		"new directory":     "mkdir -p .git/logs/refs/heads/sub; ln -s $PWD/../outside/precious .git/logs/refs/heads/sub/x",
 		"moved":             "mv old-link .git/COMMIT_EDITMSG",
 		"old, in directory": "rm -rf .git/logs; mkdir d; mv old-link d/HEAD; mv d .git/logs",
-		"background":        "(sleep 0.05; " + link("COMMIT_EDITMSG") + ") & wait",
+		"named objects": "mkdir -p .git/logs/refs/heads/objects/ab; ln -s $PWD/../outside/precious .git/logs/refs/heads/objects/ab/x; " +
+			"git symbolic-ref HEAD refs/heads/objects/ab/x",
+		"background": "(sleep 0.05; " + link("COMMIT_EDITMSG") + ") & wait",
 	}
 	for _, name := range []string{"index", "packed-refs", "refs/heads/main", "HEAD"} {
 		scripts[name] = link(name)
@@ -256,13 +258,26 @@ func TestRebaseSteps(t *testing.T) {
 			t.Errorf("ran: %t, evil: %t, %s", c.has("ran.txt"), c.has("evil.txt"), did)
 		}
 	})
-	t.Run("work tree", func(t *testing.T) {
+	for _, tree := range []string{"wt", "logs"} {
+		t.Run("work tree "+tree, func(t *testing.T) {
+			c := newClone(t)
+			c.user("git worktree add -q " + tree + " side")
+			c.run("cd " + tree + "; GIT_EDITOR=true git rebase -q -x 'echo ran >> ran.txt' main; echo 5 > f; git add f")
+			if did := c.user("cd " + tree + "; git rebase --continue"); c.has(tree+"/ran.txt") ||
+				c.has(".git/worktrees/"+tree+"/rebase-merge") {
+				t.Errorf("ran: %t, %s", c.has(tree+"/ran.txt"), did)
+			}
+		})
+	}
+	t.Run("work tree elsewhere", func(t *testing.T) {
 		c := newClone(t)
-		c.user("git worktree add -q wt side")
-		c.run("cd wt; GIT_EDITOR=true git rebase -q -x 'echo ran >> ran.txt' main; echo 5 > f; git add f")
-		if did := c.user("cd wt; git rebase --continue"); c.has("wt/ran.txt") ||
-			c.has(".git/worktrees/wt/rebase-merge") {
-			t.Errorf("ran: %t, %s", c.has("wt/ran.txt"), did)
+		c.user("git worktree add -q ../far side")
+		far := filepath.Join(c.home, "far")
+		opened := workspace.Allowance{Write: []string{far}}
+		_, exit := c.allowed("cd ../far; GIT_EDITOR=true git rebase -q -x 'echo ran >> ran.txt' main; echo 5 > f; git add f; ln -s "+
+			c.outside+"/precious ../project/.git/worktrees/far/COMMIT_EDITMSG", opened)
+		if did := c.user("cd ../far; git rebase --continue"); c.has("../far/ran.txt") || !c.kept() {
+			t.Errorf("ran: %t, %s %+v", c.has("../far/ran.txt"), did, exit)
 		}
 	})
 }

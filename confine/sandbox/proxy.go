@@ -331,12 +331,12 @@ type errRefused struct{ why string } // it follows the words "is blocked"
 
 func (e errRefused) Error() string { return strings.TrimLeft(e.why, ":; ") }
 
-// refuse answers a client that may not reach a host, and records that.
+// refuse records that a client may not reach a host, and answers it. The command may end with the answer.
 func (p *proxy) refuse(conn net.Conn, host, port string, err error) {
 	var no errRefused
 	errors.As(err, &no)
-	answer(conn, http.StatusForbidden, "the sandbox blocks "+host+no.why)
 	p.noteRefused(host, port, no)
+	answer(conn, http.StatusForbidden, "the sandbox blocks "+host+no.why)
 }
 
 func (p *proxy) noteRefused(host, port string, no errRefused) {

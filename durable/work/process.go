@@ -15,10 +15,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/internal/leaf/jsonc"
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/run/agent"
 )
 
 // maxLine is the longest line of the process of a run, in bytes: an answer and its rows.
@@ -32,7 +34,7 @@ func fenceFile(state, run string) string { return filepath.Join(state, "logs", r
 
 // carried are the flags that a queue may carry for the process of a run.
 var carried = [...]string{"model", "effort", "max-turns", "permission-mode", "allow", "deny", "ask", "sandbox", "tools",
-	"trust", "trust-content", "above", "dangerously-skip-permissions", "add-dir", "settings", "mcp-config",
+	"trust", "trust-content", "given", "above", "dangerously-skip-permissions", "add-dir", "settings", "mcp-config",
 	"strict-mcp-config", "append-system-prompt", "system-prompt", "bare", "no-skills", "agents"}
 
 // refusal says why a worker does not run something with the flags that the queue has for it; "": it does.
@@ -56,6 +58,12 @@ func (w *worker) refusal(l batch.Lease) string {
 				return fmt.Sprintf("its settings %.200q cannot be read: %v", value, err)
 			}
 			modes, open = append(modes, mode), open || off
+		case name == "agents":
+			of, err := modesOfAgents(value)
+			if err != nil {
+				return fmt.Sprintf("its agents cannot be read: %v", err)
+			}
+			modes = append(modes, of...)
 		}
 	}
 	if open && !w.Unconfined {
@@ -82,12 +90,35 @@ func weakened(dir, settings string) (mode string, open bool, err error) {
 			return "", false, err
 		}
 	}
-	var s struct {
-		Sandbox     struct{ Mode string }
-		Permissions struct{ DefaultMode string }
+	var s map[string]json.RawMessage
+	if err = json.Unmarshal(jsonc.Plain(data), &s); err != nil {
+		return "", false, err
 	}
-	err = json.Unmarshal(jsonc.Plain(data), &s)
-	return s.Permissions.DefaultMode, s.Sandbox.Mode == "off", err
+	mode, bad := textBelow(s["permissions"], "defaultMode")
+	sandbox, worse := textBelow(s["sandbox"], "mode")
+	return mode, sandbox == "off", errors.Join(bad, worse)
+}
+
+// textBelow returns the text that an object has under a name. Names count as in settings: with their letter case, and of
+// two the last.
+func textBelow(object json.RawMessage, name string) (text string, err error) {
+	if object == nil {
+		return "", nil
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(object, &all); err != nil || all[name] == nil {
+		return "", err
+	}
+	return text, json.Unmarshal(all[name], &text)
+}
+
+// modesOfAgents returns the permission modes of the agents that a text defines.
+func modesOfAgents(text string) (modes []string, err error) {
+	defs, _, err := agent.ParseDefinitions(text, knack.Explicit)
+	for _, d := range defs {
+		modes = append(modes, string(d.Mode))
+	}
+	return modes, err
 }
 
 // arguments returns the command-line arguments that a run adds to Program.

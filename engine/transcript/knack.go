@@ -20,8 +20,8 @@ func isOurs(line json.RawMessage) bool {
 	return json.Unmarshal(line, &h) == nil && h.Knack != 0
 }
 
-// knack reads a Knack session, which another person may have written: it drops hooks, the
-// permission mode and the choice of a model, and ends an unfinished turn, which also ends the grants of its skills.
+// knack reads a Knack session, which another person may have written: it drops hooks, goals, the permission mode and the
+// choice of a model, and ends an unfinished turn, which also ends the grants of its skills.
 func (b *Builder) knack(all []Line) error {
 	var h session.Header
 	if err := json.Unmarshal(all[0].Data, &h); err != nil {
@@ -57,6 +57,10 @@ func (b *Builder) knack(all []Line) error {
 			s.Model = ""
 			b.Skip("choice of a model", 1)
 		}
+		if !slices.Contains(importedTypes, e.Type) {
+			b.Skip("entry of the type "+string(e.Type), 1)
+			continue
+		}
 		if e.Compaction != nil {
 			if b.compacted++; b.compacted > maxCompactions {
 				b.Skip("compactions", 1)
@@ -84,6 +88,13 @@ func (b *Builder) knack(all []Line) error {
 	}
 	return err
 }
+
+// importedTypes are the types of entries that may come from another person. A goal may be judged by a command, which
+// nobody here has typed.
+var importedTypes = []session.Type{session.TypeUser, session.TypeAnswer, session.TypeStarted, session.TypeResult,
+	session.TypeDecision, session.TypeActivation, session.TypeNote, session.TypeTurnEnd, session.TypeRelease,
+	session.TypeSetting, session.TypeListing, session.TypeCompaction, session.TypeAgent, session.TypeMove,
+	session.TypeSeen, session.TypeRestore}
 
 // complete reports whether an entry has exactly the field that its type names, and whether its
 // content is allowed for the one who wrote it.

@@ -130,6 +130,11 @@ func TestReadHostile(t *testing.T) {
 	if s := *got.Log.Entries()[0].Setting; s != (session.Setting{Title: "t"}) {
 		t.Errorf("%+v, want only the title", s)
 	}
+	got = read(t, head+`{"id":1,"parent":0,"type":"goal","goal":{"text":"t","check":"touch x","by":"user","state":"open"}}`+
+		"\n"+`{"id":2,"parent":1,"type":"setting","setting":{"title":"t"}}`+"\n")
+	if all := got.Log.Entries(); len(all) != 1 || all[0].Goal != nil {
+		t.Errorf("%+v, want only the title", all)
+	}
 }
 
 func TestReadNothing(t *testing.T) {

@@ -116,7 +116,9 @@ func (r *subAgents) list() string {
 		if seen[d.Name] {
 			continue
 		}
-		seen[d.Name] = true
+		if seen[d.Name] = true; d.Unclear != "" {
+			continue
+		}
 		b.WriteString("- " + d.Name)
 		if text := oneLine(d.Description); text != "" {
 			b.WriteString(": " + text)

@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/run/hook"
 )
 
@@ -53,6 +54,9 @@ type Definition struct {
 	// ("agents: any"). It takes effect only in user and managed files.
 	StartsAny bool
 
+	// Unclear says which restriction in it cannot be understood; "": all can be. Such an agent does not start.
+	Unclear string
+
 	within []string // tools of the built-in agent that it must not exceed; nil: no limit
 
 	Unused []string // keys of its file that are only for people, or for the looks elsewhere
@@ -71,6 +75,15 @@ func (d *Definition) Loosens() bool {
 		return true
 	}
 	return false
+}
+
+// usable returns an error if a restriction in the definition cannot be understood.
+func (d *Definition) usable() error {
+	if d.Unclear == "" {
+		return nil
+	}
+	return fmt.Errorf("the agent %s does not start: a restriction in its definition cannot be understood (%s)", d.Name,
+		d.Unclear)
 }
 
 // Limits of a definition's file.
@@ -234,6 +247,27 @@ func agentKey(key string) string {
 	return ""
 }
 
+// guardKeys are keys with which an agent does less.
+var guardKeys = [...]string{"tools", "disallowedTools", "permissionMode", "maxTurns", "isolation", "hooks"}
+
+// guardMeant returns the restriction that a key of no agent probably means; "": none. Words of other programs that
+// restrict stand for themselves.
+func guardMeant(key string) string {
+	plain := strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(key))
+	for _, k := range guardKeys {
+		if most := min(2, len(k)/4); similar.Distance(plain, strings.ToLower(k), most) <= most {
+			return k
+		}
+	}
+	for _, start := range []string{"block", "deni", "deny", "disable", "disallow", "exclude", "forbid", "permission", "readonly",
+		"restrict", "sandbox"} {
+		if strings.HasPrefix(plain, start) {
+			return "tools, disallowedTools or permissionMode"
+		}
+	}
+	return ""
+}
+
 // silentKeys are keys that people write for themselves or for the looks: only doctor lists them. Other unknown keys are
 // problems.
 var silentKeys = []string{"color", "version", "author", "tags", "category", "license", "metadata", "examples"}
@@ -245,8 +279,6 @@ var otherKeys = [...]struct {
 	severity knack.Severity
 	hint     string
 }{
-	{"disable", knack.Warn, "move the file to another directory"},
-	{"permission", knack.Warn, "write disallowedTools, or permissionMode"},
 	{"steps", knack.Warn, "write maxTurns"},
 	{"maxSteps", knack.Warn, "write maxTurns"},
 	{"initialPrompt", knack.Info, "put it into the text of the agent"},
@@ -272,10 +304,10 @@ func (d *Definition) tools(f *definitionField) {
 			}
 		}
 		if i := slices.Index(off, "*"); i >= 0 {
-			d.Tools = append([]string{}, f.rules(on, false)...)
+			d.Tools = append([]string{}, f.rules(d, on, false)...)
 			off = slices.Delete(off, i, i+1)
 		}
-		d.DisallowedTools = append(d.DisallowedTools, f.rules(off, true)...)
+		d.DisallowedTools = append(d.DisallowedTools, f.rules(d, off, true)...)
 		return
 	}
 	texts := f.list(splitRules)
@@ -291,14 +323,24 @@ func (d *Definition) tools(f *definitionField) {
 			on = append(on, text)
 		}
 	}
-	d.DisallowedTools = append(d.DisallowedTools, f.rules(off, true)...)
-	d.Tools = f.rules(on, false)
+	d.DisallowedTools = append(d.DisallowedTools, f.rules(d, off, true)...)
+	d.Tools = f.rules(d, on, false)
 	switch {
 	case slices.Contains(d.Tools, "*") && len(d.Tools) == len(on), len(on) == 0 && len(off) > 0:
 		d.Tools = nil
 	case d.Tools == nil && !f.null():
 		d.Tools = []string{}
 	}
+}
+
+// unclear reports a restriction that cannot be understood.
+func (d *Definition) unclear(f *definitionField, format string, args ...any) {
+	why := fmt.Sprintf(format, args...)
+	if d.Unclear == "" {
+		d.Unclear = why
+	}
+	f.problem(knack.CodeFieldType, knack.Error, f.Line, f.Column, "%s: the agent does not start, because this was to "+
+		"restrict it", why)
 }
 
 func (r *definitionReader) field(d *Definition, f *definitionField) {
@@ -316,7 +358,9 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 	case "description":
 		d.Description = f.text()
 	case "":
-		switch name := strings.ToLower(f.Key); {
+		switch name, meant := strings.ToLower(f.Key), guardMeant(f.Key); {
+		case meant != "":
+			d.unclear(f, "%s is not a key of an agent; did you mean %s", f.Key, meant)
 		case strings.HasPrefix(name, "allowed"):
 			r.problem(knack.CodeUnknownKey, knack.Warn, f.Line, f.Column, "%s has no effect on an agent: tools limits it", f.Key)
 		case slices.Contains(silentKeys, name):
@@ -334,7 +378,10 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 	case "tools":
 		d.tools(f)
 	case "disallowedTools":
-		d.DisallowedTools = append(d.DisallowedTools, f.rules(f.list(splitRules), true)...)
+		if !f.texts() {
+			d.unclear(f, "disallowedTools is not a text or a list of texts")
+		}
+		d.DisallowedTools = append(d.DisallowedTools, f.rules(d, f.list(splitRules), true)...)
 	case "model":
 		if d.Model = f.text(); d.Model == "inherit" {
 			d.Model = ""
@@ -353,25 +400,31 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 			return
 		}
 		mode, err := permission.ParseMode(text)
-		if err != nil {
-			f.problemf(knack.CodeFieldType, "permissionMode: %v; it was ignored", err)
+		switch {
+		case text == "auto": // of Claude Code; it restricts nothing
+			f.problemf(knack.CodeFieldType, "permissionMode: auto has no effect: the run's mode is used")
+			return
+		case err != nil:
+			d.unclear(f, "permissionMode: %v", err)
 			return
 		}
 		d.Mode = mode
 	case "maxTurns":
-		n, err := strconv.Atoi(f.text())
-		if err != nil || n <= 0 {
+		switch n, err := strconv.Atoi(f.text()); {
+		case err != nil && !f.null():
+			d.unclear(f, "maxTurns is not a number")
+		case n > 0:
+			d.MaxTurns = n
+		default:
 			f.problemf(knack.CodeFieldType, "maxTurns is not a number above 0; it was ignored")
-			return
 		}
-		d.MaxTurns = n
 	case "isolation":
 		switch text := f.text(); text {
 		case "", "none":
 		case "worktree":
 			d.Isolated = true
 		default:
-			f.problemf(knack.CodeFieldType, "isolation: %q is not worktree; it was ignored", text)
+			d.unclear(f, "isolation: %q is not worktree", text)
 		}
 	case "background":
 		switch text := f.text(); text {
@@ -445,6 +498,14 @@ func (f *definitionField) text() string {
 	return strings.TrimSpace(s)
 }
 
+// texts reports whether the value is a text, or a list of nothing but texts.
+func (f *definitionField) texts() bool {
+	var one *string
+	var all []*string
+	return json.Unmarshal(f.raw, &one) == nil ||
+		json.Unmarshal(f.raw, &all) == nil && !slices.Contains(all, nil)
+}
+
 // list returns a list of texts. A single text is split with split.
 func (f *definitionField) list(split func(string) []string) []string {
 	var all []json.RawMessage
@@ -508,12 +569,14 @@ func (f *definitionField) servers() (names []string, defined json.RawMessage) {
 
 // rules returns permission rules. An invalid rule is left out of a list of tools; in a list of
 // denials it denies its whole tool.
-func (f *definitionField) rules(texts []string, deny bool) []string {
+func (f *definitionField) rules(d *Definition, texts []string, deny bool) []string {
 	var good []string
 	for _, text := range texts {
 		rule, err := permission.ParseRule(text, "")
 		if err == nil {
-			if p, ok := rule.Problem(f.tools...); ok {
+			if meant := rule.Meant(f.tools...); meant != "" && deny {
+				d.unclear(f, "%s: there is no tool %s; did you mean %s", f.Key, rule.Tool, meant)
+			} else if p, ok := rule.Problem(f.tools...); ok {
 				sev := knack.Severity(p.Severity)
 				f.problem(knack.CodeToolPattern, sev, f.Line, f.Column, "%s: %s", f.Key, p.Message)
 			}

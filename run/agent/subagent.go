@@ -121,6 +121,9 @@ func (r *subAgents) delegate(ctx context.Context, t task) (session.Agent, error)
 	if err := r.mayStart(skill); err != nil {
 		return session.Agent{}, err
 	}
+	if err := t.def.usable(); err != nil {
+		return session.Agent{}, err
+	}
 	if t.act != nil {
 		// The text of an untrusted skill must not run in the looser mode that the user's own
 		// definition sets.

@@ -600,7 +600,7 @@ func (g *Gate) decide(ctx context.Context, scopes []scope, subjects []permission
 	}
 	for _, part := range judged.Subjects {
 		if part.Verdict == permission.Ask {
-			judged.noAllow = judged.noAllow || part.Rule != ""
+			judged.noAllow = judged.noAllow || part.Rule != "" || part.Policy != ""
 			judged.noHook = judged.noHook || part.Rule != "" || part.Origin == permission.Builtin || part.EveryTime
 		}
 	}

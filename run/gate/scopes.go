@@ -77,7 +77,7 @@ func (in Scopes) parse(ceiling Ceiling) []scope {
 	for _, k := range in.Skills {
 		origin := permission.Origin("skill:" + k.Scope.Skill)
 		all = append(all, scope{SkillFacts: k.Facts, name: k.Scope.Skill, ceiling: ceiling,
-			allow: parseRules(k.Scope.Grants, origin), deny: parseRules(k.Scope.Denies, origin),
+			allow: parseRules(k.Scope.Grants, origin), deny: parseDenies(k.Scope.Denies, origin),
 			accepted: parseRules(k.Scope.Accepted, origin)})
 	}
 	for _, b := range in.Bounds {
@@ -86,7 +86,7 @@ func (in Scopes) parse(ceiling Ceiling) []scope {
 		if b.Agent != "" {
 			own.name, own.ceiling, origin = "agent "+b.Agent, CeilingOn, permission.Origin("agent "+b.Agent)
 		}
-		own.allow, own.deny = parseRules(b.Names, origin), parseRules(b.Denies, origin)
+		own.allow, own.deny = parseRules(b.Names, origin), parseDenies(b.Denies, origin)
 		all = append(all, own)
 	}
 	return all
@@ -97,6 +97,17 @@ func parseRules(texts []string, origin permission.Origin) []permission.Rule {
 	var all []permission.Rule
 	for _, text := range texts {
 		if r, err := permission.ParseRule(text, origin); err == nil {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// parseDenies parses rules that deny. What is nearly the name of a tool counts as that one, too.
+func parseDenies(texts []string, origin permission.Origin) []permission.Rule {
+	all := parseRules(texts, origin)
+	for _, r := range all {
+		if r.Tool = r.Meant(); r.Tool != "" {
 			all = append(all, r)
 		}
 	}

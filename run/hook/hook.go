@@ -212,6 +212,17 @@ func New(event Event, matcher, name string, f Func) (Hook, error) {
 // Refuse makes a guard block each call that it matches, because its definition cannot be understood.
 func (h *Hook) Refuse(why string) { h.invalid, h.Required = why, true }
 
+// Meant returns a guard that always fails for each event in problems that is nearly the name of one that guards. Who
+// uses hooks in spite of such problems adds them: the calls would run unchecked otherwise.
+func Meant(problems []Problem) (guards []Hook) {
+	for _, p := range problems {
+		if p.Guard != "" {
+			guards = append(guards, Hook{Event: p.Guard, Type: OfCommand, invalid: p.Message, Required: p.Required})
+		}
+	}
+	return guards
+}
+
 // String describes in one line what the hook runs, for display.
 func (h *Hook) String() string {
 	what := h.Command

@@ -148,7 +148,7 @@ func (p *parser) list(text []byte) {
 		}
 		e, why := eventOf(h.Event)
 		if why != "" {
-			p.problems = append(p.problems, Problem{At: v.at, Message: why, Guard: e})
+			p.problems = append(p.problems, Problem{At: v.at, Message: why, Guard: e, Foreign: Foreign(h.Event)})
 			return
 		}
 		p.hook(Hook{Event: e, Type: OfCommand}, v, "")
@@ -221,6 +221,13 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 			read(&shell, "a string")
 		case "statusMessage", "description", "id", "model", "rewakeMessage", "rewakeSummary":
 		default:
+			if meant := nearRequired(key.key); meant != "" && h.Event.Guards() {
+				h.Required = true
+				if wrong == "" {
+					wrong, at = fmt.Sprintf("%q is not a key of a hook; did you mean %s", key.key, meant), v.at+key.at
+				}
+				return
+			}
 			p.keepInvalid(v.at+key.at, "%s: %q is not a key of a hook; it is ignored", h.Event, key.key)
 		}
 	}, nil)
@@ -258,6 +265,16 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 		return
 	}
 	p.problem(at, "%s: %s: the hook was left out", h.Event, wrong)
+}
+
+// nearRequired returns the key that makes a guard block if it fails and that a misspelt one probably means; "": none.
+func nearRequired(key string) string {
+	for _, k := range []string{"required", "onFailure"} {
+		if similar.Distance(strings.ToLower(key), strings.ToLower(k), 2) <= 2 {
+			return k
+		}
+	}
+	return ""
 }
 
 // check describes what is wrong with a hook as a whole; "" if nothing is.

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
 // maxText limits a text from a hook, for the model or for the user, in characters.
@@ -76,6 +80,9 @@ func readReply(e Event, out []byte) (reply, error) {
 	if err := json.Unmarshal(out, &w); err != nil {
 		return reply{}, fmt.Errorf("what it printed cannot be read: %w", err)
 	}
+	if err := misspeltAnswer(out); err != nil {
+		return reply{}, err
+	}
 	r := reply{
 		reason: cutText(w.Reason), message: cutText(w.SystemMessage), context: cutText(w.Specific.Context),
 		stop: w.Continue != nil && !*w.Continue, stopReason: cutText(w.StopReason),
@@ -125,6 +132,41 @@ func readReply(e Event, out []byte) (reply, error) {
 		}
 	}
 	return r, nil
+}
+
+// misspeltAnswer returns an error if an answer has a member that is nearly one which decides, or is one in the wrong place:
+// what it was to decide is not known.
+func misspeltAnswer(answer []byte) error {
+	var all, specific map[string]json.RawMessage
+	if json.Unmarshal(answer, &all) != nil {
+		return nil // reported already
+	}
+	json.Unmarshal(all["hookSpecificOutput"], &specific)
+	for _, object := range []struct {
+		members    map[string]json.RawMessage
+		deciding   []string // here
+		everywhere []string // that belong elsewhere
+		where      string
+	}{
+		{all, []string{"continue", "decision", "hookSpecificOutput"},
+			[]string{"permissionDecision", "behavior", "updatedInput"}, "hookSpecificOutput"},
+		{specific, []string{"permissionDecision", "decision", "updatedInput"}, []string{"continue", "behavior"}, "another object"},
+	} {
+		for _, key := range slices.Sorted(maps.Keys(object.members)) {
+			lower := strings.ToLower(key)
+			near := func(name string) bool { return similar.Distance(lower, strings.ToLower(name), 2) <= 2 }
+			same := func(name string) bool { return strings.EqualFold(key, name) }
+			switch {
+			case slices.ContainsFunc(object.deciding, same):
+			case slices.ContainsFunc(object.everywhere, near):
+				return fmt.Errorf("its answer has %.100q in the wrong place: it belongs into %s", key, object.where)
+			case slices.ContainsFunc(object.deciding, near):
+				return fmt.Errorf("its answer has %.100q; did you mean %s", key,
+					object.deciding[slices.IndexFunc(object.deciding, near)])
+			}
+		}
+	}
+	return nil
 }
 
 // given returns a member of an answer; nil if it is missing or null.

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -50,6 +49,8 @@ type Server struct {
 	// HeadersHelper is a shell command that prints more headers, as a JSON object of strings.
 	HeadersHelper string
 	OAuth         OAuth
+
+	Policy *Policy // which tools may be called; nil: rules decide. See [Server.Restrict] for a server of the host
 
 	// Open connects to a server of the host. It is called again after each connection that ended.
 	Open func(ctx context.Context) (Conn, error)
@@ -148,6 +149,12 @@ type definitionJSON struct {
 	Enabled       *bool             `json:"enabled,omitempty"` // Pi, Codex and OpenCode call it so
 	EnabledTools  []string          `json:"enabledTools,omitzero"`
 	DisabledTools []string          `json:"disabledTools,omitempty"`
+	Tools         json.RawMessage   `json:"tools,omitempty"` // see [ParseTools]
+}
+
+// guards returns the keys of a definition that make it do less.
+func guards() []string {
+	return slices.Concat(onlyKeys, withoutKeys, []string{"tools", "disabled", "enabled", "network", "toolPermissions"})
 }
 
 // A networkJSON is none, all, or hosts. Files may also say true for all and false for none.
@@ -241,7 +248,7 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 	if err := json.Unmarshal(data, &d); err != nil {
 		return s, false, err
 	}
-	if err := exactKeys(data); err != nil {
+	if err := checkKeys(data, append(keysOf(d), guards()...), guards()); err != nil {
 		return s, false, err
 	}
 	if err := CheckName(name); err != nil {
@@ -338,7 +345,7 @@ func Off(data []byte) (names []string) {
 
 // Keys of other programs that say which tools of a server may be used.
 var (
-	onlyKeys    = []string{"enabledTools", "enabled_tools", "includeTools", "allowedTools", "tools"}
+	onlyKeys    = []string{"enabledTools", "enabled_tools", "includeTools", "allowedTools"}
 	withoutKeys = []string{"disabledTools", "disabled_tools", "excludeTools"}
 )
 
@@ -364,6 +371,11 @@ func (s *Server) limitTools(data []byte, d *definitionJSON) error {
 		}
 		return nil
 	}
+	policy, only, err := ParseTools(d.Tools)
+	if err != nil {
+		return err
+	}
+	s.Policy, s.OnlyTools = &Policy{now: policy}, only
 	for _, key := range onlyKeys {
 		if err := read(key, &s.OnlyTools); err != nil {
 			return err
@@ -395,34 +407,10 @@ func unusedKeys(data json.RawMessage) (names []string) {
 	if json.Unmarshal(data, &keys) != nil {
 		return nil
 	}
-	known := reflect.TypeFor[definitionJSON]()
-	for i := range known.NumField() {
-		name, _, _ := strings.Cut(known.Field(i).Tag.Get("json"), ",")
-		delete(keys, name)
-	}
-	for _, name := range slices.Concat(onlyKeys, withoutKeys, []string{"$comment", "//"}) {
+	for _, name := range slices.Concat(keysOf(definitionJSON{}), onlyKeys, withoutKeys, []string{"$comment", "//"}) {
 		delete(keys, name)
 	}
 	return slices.Sorted(maps.Keys(keys))
-}
-
-// exactKeys returns an error for keys such as "COMMAND", which encoding/json would accept for command:
-// a person who approves the file looks at the correctly spelled key.
-func exactKeys(data []byte) error {
-	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(data, &keys); err != nil {
-		return err
-	}
-	known := reflect.TypeFor[definitionJSON]()
-	for key := range keys {
-		for i := range known.NumField() {
-			name, _, _ := strings.Cut(known.Field(i).Tag.Get("json"), ",")
-			if key != name && strings.EqualFold(key, name) {
-				return fmt.Errorf("the key %q must be written %q", key, name)
-			}
-		}
-	}
-	return nil
 }
 
 // JSON returns the server as it is written in files.
@@ -431,6 +419,7 @@ func (s *Server) JSON() json.RawMessage {
 		Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, HeadersHelper: s.HeadersHelper,
 		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond),
 		Network: networkJSON(s.Network), Write: s.Write, EnabledTools: s.OnlyTools, DisabledTools: s.WithoutTools,
+		Tools: s.Policy.Now().json(),
 	}
 	if s.Remote() {
 		d.Type = string(HTTP)

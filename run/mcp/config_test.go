@@ -28,6 +28,14 @@ func TestParse(t *testing.T) {
 		{`{"a":{}}`, "! neither a command nor a url"},
 		{`{"a":{"command":"c","url":"https://x"}}`, "! both a command and a url"},
 		{`{"a":{"command":"c","disabled":true},"b":{"command":"d"}}`, "b stdio d ! MCP server a is off, by its key disabled"},
+		{`{"a":{"command":"c","disabld":true}}`, `! did you mean "disabled"`},
+		{`{"a":{"command":"c","tool":[{"name":"t","permission_policy":"always_deny"}]}}`, `! did you mean "tools"`},
+		{`{"a":{"command":"c","tools":[{"name":"t","permision_policy":"always_deny"}]}}`, `! did you mean "permission_policy"`},
+		{`{"a":{"command":"c","tools":[{"permission_policy":"always_deny"}]}}`, "! has no name"},
+		{`{"a":{"command":"c","tools":{"t":"always_deny"}}}`, "! is not a list"},
+		{`{"a":{"command":"c","excludeTools":"t"}}`, "! is not a list"},
+		{`{"a":{"command":"c","sandboxEnabled":true}}`, "! restricted something"},
+		{`{"a":{"command":"c","autoApprove":["t"],"alwaysAllow":["t"],"auth":{}}}`, "! no effect here: alwaysAllow"},
 		{`{"a":{"command":1}}`, "! cannot unmarshal"},
 		{`{"…":{"command":"c"}}`, "! letters"},
 		{`[]`, "! not a JSON object"},
@@ -180,6 +188,37 @@ func FuzzFrontmatter(f *testing.F) {
 	})
 }
 
+// TestToolPolicy: what a definition asks and denies about tools, and as it is written back.
+func TestToolPolicy(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ keys, deny, ask, none string }{
+		{`"tools":[{"name":"a","permission_policy":"always_deny"},{"name":"b","permission_policy":"always_ask"},` +
+			`{"name":"c","permission_policy":"always_allow"}]`, "a", "b", "c d"},
+		{`"tools":[{"name":"a","permission_policy":"always_allow","org_max_permission":"blocked"},` +
+			`{"name":"b","org_max_permission":"ask"},{"name":"c","org_max_permission":"allow"}]`, "a", "b", "c d"},
+		{`"tools":[{"name":"a","permission_policy":"ask_twice"}]`, "", "a", "b"}, // a later version's
+	} {
+		servers, problems := Parse([]byte(`{"s":{"command":"x",`+x.keys+`}}`), permission.User, "f")
+		if len(servers) != 1 || len(problems) > 0 {
+			t.Fatal(x.keys, problems)
+		}
+		again, problems := Parse([]byte(`{"s":`+string(servers[0].JSON())+`}`), permission.User, "f")
+		if len(again) != 1 || len(problems) > 0 {
+			t.Fatalf("%s: written as %s: %v", x.keys, servers[0].JSON(), problems)
+		}
+		for _, s := range []Server{servers[0], again[0]} {
+			for policy, names := range map[permission.Policy]string{permission.PolicyDeny: x.deny, permission.PolicyAsk: x.ask,
+				"": x.none} {
+				for _, name := range strings.Fields(names) {
+					if got := s.Policy.Now().of(name); got != policy {
+						t.Errorf("%s: %s is %q, want %q", x.keys, name, got, policy)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestToolsOfDefinitions: a definition says which tools of a server may be used, in the words of any program; what it
 // says is kept when it is written, and a stored list of tools of one without limits is not that of one with them.
 func TestToolsOfDefinitions(t *testing.T) {
@@ -192,7 +231,7 @@ func TestToolsOfDefinitions(t *testing.T) {
 		`"enabledTools": ["get"]`: "get", `"enabled_tools": ["get"]`: "get", `"includeTools": ["get"]`: "get",
 		`"tools": ["get"]`: "get", `"enabledTools": []`: "", `"disabledTools": ["put"]`: "get",
 		`"disabled_tools": ["put"]`: "get", `"excludeTools": ["put"]`: "get",
-		`"tools": ["get", "put"], "excludeTools": ["put"]`: "get", `"tools": [{"name": "get"}]`: "!", `"tools": "get"`: "!",
+		`"tools": ["get", "put"], "excludeTools": ["put"]`: "get", `"tools": [{"name": "get"}]`: "get put", `"tools": "get"`: "!",
 		`"toolPermissions": {"get": "blocked"}`: "!",
 	} {
 		servers, problems := Parse([]byte(`{"a": {"command": "c", `+keys+`}}`), permission.User, "f")

@@ -246,7 +246,8 @@ func (p *peer) tool(d *definition, ask Asker) tool.Tool {
 		Name: d.Name, Label: d.label(), Description: d.Description, Schema: d.Schema,
 		Origin: "MCP server " + p.server.Name, Strangers: tool.From(Strangers),
 		Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
-			all := []permission.Subject{{Kind: permission.Kind(d.Name), Server: p.server.Origin, Hash: d.Hash}}
+			all := []permission.Subject{{Kind: permission.Kind(d.Name), Server: p.server.Origin, Hash: d.Hash,
+				Policy: p.server.Policy.Now().of(d.Own)}}
 			if p.client.pins.changed(d.Name, p.pinned(), d.Hash) {
 				all = append(all, permission.Subject{Kind: changedKind, Text: d.Name + " " + d.Hash,
 					Note: "the server changed the description or the schema of this tool since it was allowed"})

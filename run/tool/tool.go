@@ -32,7 +32,9 @@ type Tool struct {
 	Name string
 	// Aliases are the tool's names in other agents. Models, rules and hooks may use
 	// them. Hooks get the first one as tool_name.
-	Aliases     []string
+	Aliases []string
+	// GuardedAs are tools that do the same: what a hook guards of them, it guards of this one.
+	GuardedAs   []string
 	Label       string // for the user; "": Name
 	Description string
 	Schema      json.RawMessage // JSON Schema of the input, an object

@@ -280,6 +280,7 @@ func (r *Reads) texts() (texts, files []string) {
 			prompt = e.Activation.Args
 		case e.Decision != nil && e.Decision.By.Verdict == permission.Allow:
 			for _, j := range e.Decision.By.Subjects {
+				ran = ran || j.Subject.Runs()
 				if j.Kind == permission.KindRead && j.Verdict != permission.Deny && place.Secret(j.Text) {
 					secret[e.Decision.Call] = true
 				}

@@ -56,7 +56,8 @@ type Options struct {
 	// other flags, by key, with higher precedence.
 	Settings []string
 	Flags    map[string]any
-	Bare     bool // ignore the project's and the user's settings
+	Given    map[string]string // by path of a file of Settings, the Digest that it must have
+	Bare     bool              // ignore the project's and the user's settings
 
 	// Policy are restrictions of the program that starts this one, as JSON. Only those of restrictiveKey are used, and
 	// those of Claude Code's settings that Knack holds; other keys that would restrict are an error, because an
@@ -182,6 +183,9 @@ func (l *loader) read(from layer, path string, data []byte) (layer, bool) {
 	if !whole && !from.pi {
 		l.unread(l.result.Problems[len(l.result.Problems)-1])
 	}
+	if top != nil && !from.pi {
+		l.misspelt(&from, top, "")
+	}
 	if top != nil && from.foreign {
 		l.adopt(&from)
 	} else if top != nil {
@@ -202,7 +206,7 @@ func (l *loader) unread(p knack.Problem) { l.result.Unread = append(l.result.Unr
 // restricts reports whether a setting can restrict, so that its loss weakens.
 func (k key) restricts() bool {
 	switch k.name {
-	case "permissions.deny", "permissions.ask", "permissions.protectedPaths", "permissions.disableBypassPermissionsMode",
+	case "permissions.deny", "permissions.ask", "permissions.protectedPaths", "permissions.defaultMode", "permissions.disableBypassPermissionsMode",
 		"hooks", "strictKnownMarketplaces":
 		return true
 	}
@@ -247,6 +251,9 @@ func (l *loader) lostRestrictions(from layer) (lost bool) {
 				break
 			}
 		}
+		if k.name == "permissions.defaultMode" && (val == nil || val.kind == 's' && val.text == "auto") {
+			continue // auto, of Claude Code, restricts nothing
+		}
 		if val == nil || k.kind == raw && val.kind == 'l' && len(val.items) == 0 {
 			continue
 		}
@@ -257,7 +264,11 @@ func (l *loader) lostRestrictions(from layer) (lost bool) {
 		for _, it := range val.items {
 			want := k.bad(it)
 			if rule && want == "" {
-				if _, err := permission.ParseRule(it.text, from.origin); err != nil {
+				r, err := permission.ParseRule(it.text, from.origin)
+				if err == nil {
+					err = r.Misspelt(l.toolNames()...)
+				}
+				if err != nil {
 					report(it.at, "%s: %v", k.name, err)
 				}
 			} else if want != "" {
@@ -409,6 +420,9 @@ func (l *loader) commandLine() error {
 				path = filepath.Join(l.Dir, path)
 			}
 			if data, err = regular.ReadNamed(path, maxSize); err != nil {
+				return fmt.Errorf("--settings: %w", err)
+			}
+			if err = CheckGiven(l.Given, path, data); err != nil {
 				return fmt.Errorf("--settings: %w", err)
 			}
 		}
@@ -644,6 +658,8 @@ func (from layer) unknown(known map[string]bool, tree *node, prefix string) {
 				continue
 			}
 			if row := effects()[name]; row != nil && row[0] == "restricts" { // see borrow
+				continue
+			} else if meantToRestrict(&from, prefix, m) != "" { // see misspelt
 				continue
 			} else if row != nil && row[0] == "object" && m.val.kind == 'o' {
 				from.unknown(known, m.val, name+".")

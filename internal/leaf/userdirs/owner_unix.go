@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
@@ -32,6 +33,27 @@ func CheckOwned(file string) error {
 		return fmt.Errorf("%s belongs to somebody else", file)
 	}
 	return CheckClosed(file)
+}
+
+// CheckPrivate returns an error if another user can write to a directory, or owns it, so that what it has may not be what
+// this user wrote; nil: there is none. The group of a user who is its only member, which has the number of the user, is no
+// other. As with git, what root does through sudo may be in the directories of who called it.
+func CheckPrivate(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil { // there is nothing to read there, and writing fails
+		return nil
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	mode := info.Mode().Perm()
+	switch {
+	case !ok:
+		return nil
+	case !ours(info) && !(os.Getuid() == 0 && strconv.Itoa(int(st.Uid)) == os.Getenv("SUDO_UID")):
+		return fmt.Errorf("%s belongs to another user (%d)", dir, st.Uid)
+	case mode&0o002 != 0, mode&0o020 != 0 && st.Gid != st.Uid:
+		return fmt.Errorf("%s can be written by other users", dir)
+	}
+	return nil
 }
 
 // CheckClosed is CheckOwned for a file that may belong to the system.

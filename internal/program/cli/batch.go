@@ -125,6 +125,9 @@ func openQueue(ctx context.Context) (*local.Queue, error) {
 	if dir == "" {
 		return nil, engine.ErrNoState("batch")
 	}
+	if err := engine.Env(nil).CheckPrivate(); err != nil {
+		return nil, err
+	}
 	q, err := local.Open(ctx, dir)
 	if err != nil && inSandbox() {
 		return nil, &engine.Error{Err: errors.New("schedules and batches are closed to commands in the sandbox"), Hint: "knack " +

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +15,8 @@ import (
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part/reads"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -28,10 +32,43 @@ func trustHere(ctx context.Context) (engine.TrustReport, error) {
 	return r, errors.Join(err, r.Unread)
 }
 
+// withContent binds the files of settings and of MCP servers that arguments name to what they have now: what a later run
+// is allowed must not depend on a file that an earlier one could write. Relative names are below dir; "": below the
+// working directory.
+func withContent(dir string, args []string) (bound []string, err error) {
+	bound = slices.Clone(args)
+	for i, arg := range args {
+		name, path, _ := strings.Cut(arg, "=")
+		if name != "--settings" && name != "--mcp-config" || strings.HasPrefix(strings.TrimSpace(path), "{") {
+			continue
+		}
+		if !filepath.IsAbs(path) && dir != "" {
+			path = filepath.Join(dir, path)
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return bound, err
+		}
+		data, err := regular.ReadNamed(path, maxGiven)
+		if err != nil {
+			return bound, fmt.Errorf("%s: %w", name, err)
+		}
+		bound[i] = name + "=" + path
+		bound = append(bound, "--given="+config.Digest(data)+" "+path)
+	}
+	return bound, nil
+}
+
+// maxGiven limits a file that a flag names, in bytes.
+const maxGiven = 16 << 20
+
 // boundArgs adds to the arguments of later runs what binds them: the limits of the session in whose command this runs,
 // also if it fails, and what --trust is given for, if they have it: what it was given for in this run, which checkTrust
 // has compared; "": what is there now.
 func boundArgs(ctx context.Context, args []string, given string) ([]string, error) {
+	args, err := withContent("", args)
+	if err != nil {
+		return args, err
+	}
 	for _, text := range workspace.FindAbove().Limits {
 		args = append(args, "--above="+text)
 	}

@@ -32,7 +32,11 @@ func mcpCommand() *cobra.Command {
 		Short: "Use MCP servers, or serve skills as one",
 		Long: `MCP servers give the model tools, prompts, resources and skills. They are defined
 in your settings (mcpServers), in ~/.claude.json, in a project's .mcp.json, which
-needs your approval (knack trust), and with --mcp-config.`,
+needs your approval (knack trust), and with --mcp-config.
+
+A definition may restrict the server's tools, whatever rules say: "disabledTools" and
+"enabledTools" are lists of names, and "tools" is a list of {"name": …,
+"permission_policy": "always_deny" or "always_ask"}.`,
 	}
 	c.AddCommand(mcpServeCommand(), mcpAddCommand(), mcpListCommand(), mcpGetCommand(), mcpRemoveCommand(),
 		mcpTestCommand(), mcpLoginCommand(), mcpLogoutCommand())

@@ -33,6 +33,7 @@ type runFlags struct {
 	ofWorker     bool     // the task of a worker, which says what another session has read
 	trustContent string   // what --trust was given for where this run was planned, see checkTrust; "": this run was not
 	above        []string // with ofWorker: see boundArgs
+	given        []string // with ofWorker: see withContent
 	outputFormat string
 	inputFormat  string
 	partial      bool
@@ -194,11 +195,21 @@ func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) 
 				"the command has removed it from the environment")
 	}
 	o.Above = append(o.Above, f.above...)
-	args := inheritedFlags(c.Flags())
+	args, err := withContent(dir, inheritedFlags(c.Flags()))
+	if err != nil { // engine.Open says it
+		args = inheritedFlags(c.Flags())
+	}
+	for _, text := range f.given {
+		digest, path, _ := strings.Cut(text, " ")
+		if o.Given == nil {
+			o.Given = map[string]string{}
+		}
+		o.Given[path] = digest
+	}
 	for _, text := range f.above {
 		args = append(args, "--above="+text)
 	}
-	args, err := boundArgs(ctx, args, f.trustContent)
+	args, err = boundArgs(ctx, args, f.trustContent)
 	if err != nil { // a batch of this conversation would trust what nobody has seen
 		args = slices.DeleteFunc(args, func(a string) bool { return a == "--trust=true" })
 	}
@@ -224,6 +235,11 @@ func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) 
 			part.KnownTools().AllNames()...); err != nil {
 			return nil, engine.Usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`,
 				"--agents: %w", err)
+		}
+		for _, d := range o.Agents {
+			if d.Unclear != "" {
+				return nil, engine.Usagef("knack help agents", "--agents: %s: %s", d.Name, d.Unclear)
+			}
 		}
 	}
 	o.Problems = append(o.Problems, f.problems...)

@@ -126,6 +126,7 @@ func workerRunCommand() *cobra.Command {
 	}
 	f.register(c)
 	c.Flags().StringVar(&f.trustContent, "trust-content", "", "what --trust was given for")
+	c.Flags().StringArrayVar(&f.given, "given", nil, "what a file of --settings or --mcp-config had, and its path")
 	c.Flags().StringArrayVar(&f.above, "above", nil, "the limits of the session whose command made the task")
 	return c
 }

@@ -230,6 +230,8 @@ func TestCommandsOfHost(t *testing.T) {
 		}
 		h.must(typed(h, "/permissions acceptEdits"), "mode: acceptEdits")
 		h.must(typed(h, "/permissions bypassPermissions"), "only be chosen when the program starts")
+		h.must(typed(h, "/permissions bypass"), "only be chosen when the program starts")
+		h.must(h.ask("alias", `{"subtype":"set_permission_mode","mode":"bypass"}`), "only be chosen when the program starts")
 		h.end()
 	}
 	h := newHost(t, llmtest.New(), nil,

@@ -31,6 +31,7 @@ type initialize struct {
 	Schema       json.RawMessage            `json:"jsonSchema"`
 	Title        string                     `json:"title"`
 	Servers      []string                   `json:"sdkMcpServers"`
+	Restricted   map[string]json.RawMessage `json:"sdkMcpServerConfigs"`
 	Aliases      map[string]string          `json:"toolAliases"`
 	PlanText     string                     `json:"planModeInstructions"`
 	Plugins      []json.RawMessage          `json:"plugins"`
@@ -257,6 +258,13 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any
 		}
 	}
 	if len(u.servers) > 0 {
+		for _, was := range session.Host().Servers { // an initialize never removes what an earlier one restricted
+			for i := range u.servers {
+				if x := &u.servers[i]; x.Name == was.Name && x.Open != nil {
+					x.Policy.Set(x.Policy.Now().Join(was.Policy.Now()))
+				}
+			}
+		}
 		u.problems = append(u.problems, s.setHostServers(session, u.servers)...)
 		if s.Messages != nil {
 			s.Messages.setHostMode(u.problems)
@@ -347,6 +355,9 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 			u.problem("agents: %s", p.Message)
 		}
 		for i := range defs {
+			if defs[i].Unclear != "" {
+				return u, fmt.Errorf("agents: %s: %s", defs[i].Name, defs[i].Unclear)
+			}
 			if defs[i].Mode == permission.Bypass { // only the command line can allow that
 				defs[i].Mode = ""
 				u.problem("agents: %s: bypassPermissions can only be chosen when the program starts", defs[i].Name)
@@ -361,6 +372,9 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 	}
 	u.servers, bad = s.hostServers(in.Servers, in.OtherServers)
 	u.problems = append(u.problems, bad...)
+	if err := restrictServers(u.servers, in.Restricted); err != nil {
+		return u, err
+	}
 	u.host.Plan = in.PlanText
 	if len(in.Plugins) > 0 {
 		u.problem("initialize: plugins: they are read when the program starts; use --plugin-dir (pluginDelivery: argv)")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -23,7 +24,7 @@ type mcpMessage struct {
 
 // hostServer returns the definition of an MCP server that runs in the host.
 func (s *server) hostServer(name string) mcp.Server {
-	return mcp.Server{Name: name, Open: func(context.Context) (mcp.Conn, error) {
+	return mcp.Server{Name: name, Policy: &mcp.Policy{}, Open: func(context.Context) (mcp.Conn, error) {
 		client, host := mcp.Pipe()
 		s.mu.Lock()
 		s.conns[name] = host
@@ -107,6 +108,26 @@ func (s *server) fromServer(ctx context.Context, request json.RawMessage) (any, 
 	return nil, conn.WriteFrame(ctx, in.Message)
 }
 
+// restrictServers applies what a host says about its own servers by name.
+func restrictServers(servers []mcp.Server, configs map[string]json.RawMessage) error {
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		i := slices.IndexFunc(servers, func(x mcp.Server) bool { return x.Name == name && x.Open != nil })
+		x := mcp.Server{}
+		if i >= 0 {
+			x = servers[i]
+		}
+		switch err := x.Restrict(configs[name]); {
+		case err != nil:
+			return fmt.Errorf("sdkMcpServerConfigs: %.100q: %w", name, err)
+		case i < 0 && !reflect.DeepEqual(x.Policy.Now(), mcp.ToolPolicy{}):
+			return fmt.Errorf("sdkMcpServerConfigs: %.100q is not in sdkMcpServers, so its tools would guard nothing", name)
+		case i >= 0:
+			servers[i] = x
+		}
+	}
+	return nil
+}
+
 // hostServers returns the servers that a host names or defines. problems lists those that are left
 // out.
 func (s *server) hostServers(named []string, defined map[string]json.RawMessage) (all []mcp.Server, problems []string) {
@@ -123,7 +144,12 @@ func (s *server) hostServers(named []string, defined map[string]json.RawMessage)
 			Type string `json:"type"`
 		}
 		if json.Unmarshal(defined[name], &kind) == nil && kind.Type == "sdk" {
-			all = append(all, s.hostServer(name))
+			x := s.hostServer(name)
+			if err := x.Restrict(defined[name]); err != nil {
+				problems = append(problems, fmt.Sprintf("server %.100q: %v", name, err))
+				continue
+			}
+			all = append(all, x)
 		} else {
 			other[name] = defined[name]
 		}
@@ -146,6 +172,14 @@ func (s *server) hostServers(named []string, defined map[string]json.RawMessage)
 func (s *server) setHostServers(session *engine.Session, servers []mcp.Server) (problems []string) {
 	configured, _ := session.Engine().Project().Servers()
 	given := session.Host()
+	for i := range servers { // one that stays, stays connected
+		for _, was := range given.Servers {
+			if x := &servers[i]; x.Name == was.Name && x.Open != nil && was.Policy != nil {
+				was.Policy.Set(x.Policy.Now())
+				*x = was
+			}
+		}
+	}
 	given.Servers, problems = mcp.Beside(servers, configured)
 	for _, p := range session.SetHost(given) {
 		problems = append(problems, p.Message)
@@ -212,6 +246,9 @@ func (s *server) mcpStatus(ctx context.Context, session *engine.Session, _ struc
 func (s *server) setServers(ctx context.Context, session *engine.Session, in struct {
 	Servers map[string]json.RawMessage `json:"servers"`
 }) (any, error) {
+	if in.Servers == nil {
+		return nil, errors.New("servers is missing: {} removes all")
+	}
 	was := session.Host().Servers
 	servers, problems := s.hostServers(nil, in.Servers)
 	problems = append(problems, s.setHostServers(session, servers)...)

@@ -456,6 +456,9 @@ func (s *server) settings(ctx context.Context, session *engine.Session, _ struct
 func (s *server) applySettings(ctx context.Context, session *engine.Session, in struct {
 	Settings map[string]*json.RawMessage `json:"settings"`
 }) (any, error) {
+	if in.Settings == nil {
+		return nil, errors.New("settings is missing")
+	}
 	var to sessionlog.Setting
 	if data, given := in.Settings["permissions"]; given {
 		rules, err := flagRules(data)

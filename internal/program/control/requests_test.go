@@ -18,10 +18,10 @@ func TestEveryRequest(t *testing.T) {
 	h := newHost(t, llmtest.New(), nil)
 	for name, want := range map[string]string{
 		"initialize": "success", "interrupt": "success", "set_permission_mode": "error", "set_model": "error",
-		"set_max_thinking_tokens": "success", "apply_flag_settings": "success", "get_settings": "success",
+		"set_max_thinking_tokens": "success", "apply_flag_settings": "error", "get_settings": "success",
 		"update_settings": "error", "get_context_usage": "success", "get_session_cost": "success", "get_usage": "success",
 		"list_models": "success", "list_permission_rules": "success", "get_hooks_listing": "error",
-		"get_binary_version": "success", "mcp_status": "success", "mcp_set_servers": "success", "mcp_reconnect": "error",
+		"get_binary_version": "success", "mcp_status": "success", "mcp_set_servers": "error", "mcp_reconnect": "error",
 		"mcp_toggle": "error", "mcp_call": "error", "mcp_read_resource": "error", "mcp_message": "error",
 		"reload_skills": "success", "reload_plugins": "success", "reload_output_styles": "success", "rewind_files": "success",
 		"read_file": "error", "file_suggestions": "error", "seed_read_state": "error", "register_repo_root": "error",

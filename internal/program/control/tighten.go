@@ -53,6 +53,9 @@ func flagRules(data *json.RawMessage) (rules permission.Rules, err error) {
 		}
 		for _, text := range texts {
 			r, err := permission.ParseRule(text, permission.Flag)
+			if err == nil {
+				err = r.Misspelt()
+			}
 			if err != nil {
 				return rules, err
 			}
@@ -64,20 +67,26 @@ func flagRules(data *json.RawMessage) (rules permission.Rules, err error) {
 
 // tighten makes calls of an MCP server ask in every mode, or takes that back. It never makes anything looser.
 func (s *server) tighten(_ context.Context, session *engine.Session, in struct {
-	Server string  `json:"serverName"`
-	Mode   *string `json:"mode"` // default, auto; null: as the mode of the session says
+	Server string          `json:"serverName"`
+	Given  json.RawMessage `json:"mode"` // default, auto; null: as the mode of the session says
 }) (any, error) {
-	if in.Server == "" {
+	var mode *string
+	switch {
+	case in.Server == "":
 		return nil, errors.New("serverName is missing")
+	case in.Given == nil:
+		return nil, errors.New("the mode is missing: default, auto or null")
+	case json.Unmarshal(in.Given, &mode) != nil:
+		return nil, errors.New("the mode is not a string or null")
 	}
-	if in.Mode != nil && *in.Mode != "default" && *in.Mode != "auto" {
-		return nil, fmt.Errorf("the mode %q is not default, auto or null: an override can only be stricter", *in.Mode)
+	if mode != nil && *mode != "default" && *mode != "auto" {
+		return nil, fmt.Errorf("the mode %q is not default, auto or null: an override can only be stricter", *mode)
 	}
 	s.setRules(session, func(t *tightened) {
 		if t.servers == nil {
 			t.servers = map[string]bool{}
 		}
-		if in.Mode == nil {
+		if mode == nil {
 			delete(t.servers, in.Server)
 		} else {
 			t.servers[in.Server] = true
@@ -86,7 +95,7 @@ func (s *server) tighten(_ context.Context, session *engine.Session, in struct {
 	var out struct {
 		Warning string `json:"warning,omitempty"`
 	}
-	if in.Mode != nil && !slices.ContainsFunc(session.Status().Servers,
+	if mode != nil && !slices.ContainsFunc(session.Status().Servers,
 		func(x mcp.Status) bool { return x.Name == in.Server }) {
 		out.Warning = fmt.Sprintf("there is no MCP server %.100q yet; the override applies when there is", in.Server)
 	}

@@ -53,7 +53,7 @@ func Monitor(ws workspace.Workspace, o Options) tool.Tool {
 		return o.Jobs.start(ws, c, run, timeout, call.ID, true, o)
 	})
 	b := bashTool(ws, o)
-	t.Effect, t.Ordered, t.Subjects = b.Effect, true, b.Subjects
+	t.Effect, t.Ordered, t.Subjects, t.GuardedAs = b.Effect, true, b.Subjects, b.Names()
 	t.Summary = tool.SummaryOf(func(in monitorInput) string {
 		if in.Description == "" {
 			return in.Command
