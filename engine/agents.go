@@ -81,6 +81,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, at Place) func(context.Context,
 			a.Ended = tree.end
 		}
 		a.DynamicTools, a.Servers = nil, t.serversOf(d)
+		a.SkillTools = skillTools{s.parts, func() Place { return at }, o, s.Catalog, s.options.Tools, p.withholds}.of
 		return &a, log, nil
 	}
 }

@@ -66,14 +66,26 @@ type PartTools struct {
 type Brought struct {
 	Dirs []string // of the project: the working directory and its parents up to the root
 	User string   // the user's configuration directory; "": nothing of the user is read
+	// Plugins are in use. There are none yet while settings are read.
+	Plugins []PluginDir
 	// Check returns nil if the user has approved a project's file with this content. It may be called at any time.
 	Check func(file string, data []byte) error
+	// CheckSkill returns an error if the files of a skill are not those that the user approved or installed. check does it
+	// for the bytes of one of its files; nil: nobody approves them, as they are the user's own. It may be called at any time.
+	CheckSkill func(*knack.Skill) (check func(file string, data []byte) error, err error)
 	// Names returns the names of the program's tools, which nothing else may have; nil: there are none.
 	Names func() []string
 	// CommandNames returns the names of the program's commands, also those in other agents; nil: there are none.
 	CommandNames func() []string
 
 	kept *keptFinds // nil: nothing is kept
+}
+
+// A PluginDir is the directory of a plugin in use.
+type PluginDir struct {
+	Name, Dir string
+	// Check returns nil if the plugin was installed with a file with this content; nil: it was not installed, but named.
+	Check func(file string, data []byte) error
 }
 
 // Keep calls find the first time that the named part asks in this project, and returns the same result from then on: a
@@ -97,6 +109,9 @@ type Live struct {
 	// Placed returns tools that work in a Place, such as programs that run there. It is called when the session begins, when
 	// it moves, and for each agent.
 	Placed func(Place, coding.Options) tool.Set
+	// SkillTools returns the tools that a skill brings, as they work in a Place. It is called before each request while the
+	// skill is in use, also for agents.
+	SkillTools func(*knack.Skill, Place, coding.Options) tool.Set
 	// Wrap changes the tools that work on files in a Place. The parts wrap them in the order in which they stand in
 	// Options.Parts, so that the last one is the first to see a call.
 	Wrap func(tool.Set, Place) tool.Set
@@ -247,12 +262,7 @@ func (c *Conv) CallTyped(ctx context.Context, t tool.Tool, input json.RawMessage
 	if err != nil {
 		return tool.Result{}, err
 	}
-	tools, at := tool.Set{t}, c.session.place.now()
-	for _, p := range c.session.parts {
-		if p.Wrap != nil {
-			tools = p.Wrap(tools, at)
-		}
-	}
+	tools := c.session.parts.wrap(tool.Set{t}, c.session.place.now())
 	return tool.Call(ctx, tools, llm.ToolCall{ID: "typed", Name: t.Name, Input: input}, g, progress), nil
 }
 
@@ -417,6 +427,11 @@ func (all liveParts) placed(in Place, o coding.Options) tool.Set {
 			tools = append(tools, p.Placed(in, o)...)
 		}
 	}
+	return all.wrap(tools, in)
+}
+
+// wrap returns tools as the parts change them in a place.
+func (all liveParts) wrap(tools tool.Set, in Place) tool.Set {
 	for _, p := range all {
 		if p.Wrap != nil {
 			tools = p.Wrap(tools, in)

@@ -280,6 +280,27 @@ func (s *Plugins) verify(name, skill string) error {
 	return nil
 }
 
+// checkOf returns what checks the bytes of a file of a plugin, or of a single skill, which has no plugin; nil: there is no
+// such plugin, or it was not installed.
+func checkOf(used []usedPlugin, name, skill string) func(file string, data []byte) error {
+	for _, x := range used {
+		if x.Name == name && (name != "" || x.id == skill) && x.files != nil {
+			return func(file string, data []byte) error { return x.Check(file, data, false) }
+		}
+	}
+	return nil
+}
+
+// dirsOf returns the directories of plugins.
+func dirsOf(used []usedPlugin) (all []PluginDir) {
+	for _, x := range used {
+		if x.Name != "" && x.Dir != "" {
+			all = append(all, PluginDir{x.Name, x.Dir, checkOf(used, x.Name, "")})
+		}
+	}
+	return all
+}
+
 // pluginDirs returns dir, or if it is a directory of plugins, each of them.
 func pluginDirs(dir string) ([]string, error) {
 	if ok, err := isPlugin(dir); ok || err != nil {

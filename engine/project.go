@@ -123,6 +123,15 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		return nil, err
 	}
 	p.Brought.Check = p.trust.Check
+	p.Brought.CheckSkill = func(k *knack.Skill) (check func(file string, data []byte) error, err error) {
+		switch k.Origin.Kind {
+		case knack.Project, knack.Additional:
+			check = trustOf(p, k.Path).CheckIn(k.Dir)
+		case knack.Plugin:
+			check = checkOf(p.plugins.used, k.Origin.Label, k.Name)
+		}
+		return check, p.verify(k)
+	}
 	p.Brought.Names = func() []string { return KnownTools(o.Parts...).AllNames() }
 	p.Brought.CommandNames = func() (names []string) {
 		for _, c := range programCommands(o) {
@@ -186,6 +195,10 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	p.plugins.project = p
 	if err := p.plugins.read(); err != nil {
 		return nil, err
+	}
+	if plugins := dirsOf(p.plugins.used); len(plugins) > 0 { // settings were checked without their tools
+		p.Brought.Plugins = plugins
+		p.known = sync.OnceValue(func() known { return knownOf(p.Brought, o.Parts) })
 	}
 	if !o.Bare {
 		if err := p.readHooks(); err != nil {

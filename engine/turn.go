@@ -106,7 +106,8 @@ func (t *Turn) newAgent() *agent.Agent {
 		Project:      s.parts.messages(),
 		LeftOut:      leftOut(s.engine.notices.addOnce),
 		DynamicTools: s.servers.Tools, MoreTools: s.servers.Incomplete, Aliases: t.host.Aliases,
-		Missing: s.servers.Missing,
+		SkillTools: skillTools{s.parts, s.place.now, s.coding, s.Catalog, s.options.Tools, p.withholds}.of,
+		Missing:    s.servers.Missing,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,
 			Suggest:  suggestLimit(set.Skills.Suggest),

@@ -42,6 +42,7 @@ type Plugin struct {
 	Agents   []File
 	Hooks    []Part // JSON for hook.Parse
 	Servers  []Part // JSON objects of MCP servers by name, without a wrapper
+	Tools    []File // programs in the folder tools, or their definitions, that say that they are tools
 
 	// Extensions are programs for Pi, which do not run here: see [Extension].
 	Extensions []string
@@ -76,7 +77,7 @@ type Part struct {
 
 // IsEmpty reports whether the plugin brings nothing that this program uses.
 func (p *Plugin) IsEmpty() bool {
-	return len(p.Skills)+len(p.Commands)+len(p.Prompts)+len(p.Agents)+len(p.Hooks)+len(p.Servers) == 0
+	return len(p.Skills)+len(p.Commands)+len(p.Prompts)+len(p.Agents)+len(p.Hooks)+len(p.Servers)+len(p.Tools) == 0
 }
 
 // FS returns the files below root for Read. Links inside root work, and those that leave it are

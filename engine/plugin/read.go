@@ -92,6 +92,7 @@ func Read(fsys fs.FS, o Options) *Plugin {
 	r.readAgents(fields["agents"])
 	r.readHooks(fields["hooks"])
 	r.readServers(fields["mcpServers"])
+	r.readTools()
 	r.readUnused(fields)
 	return r.Plugin
 }
@@ -766,6 +767,36 @@ func (r *reader) parts(field string, given json.RawMessage, seen string, file fu
 			r.wrong(field, "a path or an object")
 		}
 	}
+}
+
+// toolMark begins the definition of a tool in a comment of a program: see engine/part/own, which reads it.
+const toolMark = "knack-tool:"
+
+// readTools lists what may be a tool in the folder tools: a NAME.json, or a program with a comment.
+func (r *reader) readTools() {
+	entries, _ := fs.ReadDir(r.fsys, "tools")
+	for _, e := range entries {
+		file := "tools/" + e.Name()
+		name, _, _ := strings.Cut(e.Name(), ".")
+		if name == "" || e.IsDir() || len(r.Tools) > 0 && r.Tools[len(r.Tools)-1].Name == name {
+			continue
+		}
+		if path.Ext(file) != ".json" && !r.hasMark(file) {
+			continue
+		}
+		r.Tools = append(r.Tools, File{Path: file, Name: name})
+	}
+}
+
+// hasMark reports whether the beginning of a file has toolMark.
+func (r *reader) hasMark(file string) bool {
+	f, err := r.fsys.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	begin, err := io.ReadAll(io.LimitReader(f, 16<<10))
+	return err == nil && bytes.Contains(begin, []byte(toolMark))
 }
 
 // readUnused names what the tree contains for other programs.

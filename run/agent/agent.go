@@ -42,6 +42,9 @@ type Agent struct {
 	// a tenth of the model's window, only their names are announced: tool_search finds the
 	// definitions, and call_tool calls them. nil: there are none.
 	DynamicTools func() tool.Set
+	// SkillTools returns the tools that skills bring while they are in use ([session.State.Scopes]). They are announced as
+	// DynamicTools are, and cannot be called afterwards. nil: there are none.
+	SkillTools func(session.State) tool.Set
 	// MoreTools reports, before the first request, whether DynamicTools may return more later. Then the request has
 	// tool_search and call_tool, and tools that come later do not change the list, which would lose the provider's
 	// cache. nil: it does not.

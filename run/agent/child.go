@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -106,6 +107,7 @@ func (r *subAgents) configure(child *Agent, d *Definition) {
 			dynamic = append(dynamic, rule+"__*")
 		}
 		child.DynamicTools = selectTools(r.DynamicTools, cmp.Or(strings.Join(dynamic, ","), "-*"))
+		child.SkillTools = selectOfSkills(child.SkillTools, spec)
 		child.Tools, _ = tool.Select(child.Tools, "", spec) // the loader has already reported names that were not found
 		child.Without = slices.Clone(r.Without)
 		if r.startsAny() {
@@ -126,6 +128,7 @@ func (r *subAgents) configure(child *Agent, d *Definition) {
 	}
 	if d.within != nil {
 		child.DynamicTools = selectTools(child.DynamicTools, strings.Join(d.within, ","))
+		child.SkillTools = selectOfSkills(child.SkillTools, strings.Join(d.within, ","))
 		child.Tools, _ = tool.Select(child.Tools, "", strings.Join(d.within, ","))
 	}
 	for _, rule := range d.DisallowedTools {
@@ -135,6 +138,7 @@ func (r *subAgents) configure(child *Agent, d *Definition) {
 		if strings.HasPrefix(rule, "mcp__") {
 			child.DynamicTools = selectTools(child.DynamicTools, "*,-"+rule+",-"+rule+"__*")
 		}
+		child.SkillTools = selectOfSkills(child.SkillTools, "*,-"+rule)
 		if t, ok := child.Tools.Find(rule); ok {
 			name := t.Name
 			child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return t.Name == name })
@@ -153,6 +157,16 @@ func selectTools(tools func() tool.Set, spec string) func() tool.Set {
 	return func() tool.Set {
 		chosen, _ := tool.Select(tools(), "", spec)
 		return chosen
+	}
+}
+
+// selectOfSkills is selectTools for the tools that skills bring.
+func selectOfSkills(tools func(session.State) tool.Set, spec string) func(session.State) tool.Set {
+	if tools == nil {
+		return nil
+	}
+	return func(state session.State) tool.Set {
+		return selectTools(func() tool.Set { return tools(state) }, spec)()
 	}
 }
 

@@ -44,15 +44,32 @@ type dynamicTools struct {
 	found foundTools // recorded before the next request
 }
 
+// all returns the tools that may change. If two have a name, that of a skill is left out.
+func (r *dynamicTools) all(state session.State) (set tool.Set) {
+	if r.DynamicTools != nil {
+		set = r.DynamicTools()
+	}
+	if r.SkillTools == nil {
+		return set
+	}
+	set = slices.Clip(set)
+	for _, t := range r.SkillTools(state) {
+		if indexOf(set, t.Name) < 0 {
+			set = append(set, t)
+		}
+	}
+	return set
+}
+
 // tools returns the dynamic tools of a request. First come the tools whose definitions are sent, in the order in
 // which they were first sent, then tool_search and call_tool, if there are any. This order never changes, because the
 // definitions are at the beginning of the prompt and a change would lose the provider's cache. Last come the other
 // announced tools: their definitions are not sent, but they can be called.
 func (r *dynamicTools) tools(state session.State) tool.Set {
-	if r.DynamicTools == nil {
+	all := r.all(state)
+	if len(all) == 0 && !state.Search {
 		return nil
 	}
-	all := r.DynamicTools()
 	var set tool.Set
 	for _, name := range state.Loaded {
 		if i := indexOf(all, name); i >= 0 {
@@ -105,7 +122,7 @@ func listAnew(state session.State) bool {
 // announce lists the tools that were added since the last announcement, or announces them in a separate message,
 // and records what a search has found.
 func (r *dynamicTools) announce(context.Context) error {
-	if r.DynamicTools == nil {
+	if r.DynamicTools == nil && r.SkillTools == nil {
 		return nil
 	}
 	note := session.Note{Found: r.found.take()}
@@ -113,7 +130,7 @@ func (r *dynamicTools) announce(context.Context) error {
 	anew := listAnew(state)
 	var added, candidates tool.Set // tools that the model does not know; those that may be listed
 	size, listed := 0, 0
-	for _, t := range r.DynamicTools() {
+	for _, t := range r.all(state) {
 		isNew := !slices.Contains(state.Tools, t.Name)
 		if isNew {
 			added = append(added, t)

@@ -34,6 +34,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/scripts"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -355,6 +356,11 @@ func (a *approval) sandboxAllowance(subjects []permission.Subject) workspace.All
 	spelled := rules.Opens(permission.KindEdit)
 	allow := workspace.Allowance{Write: slices.DeleteFunc(slices.Clone(spelled), noFile),
 		Read: slices.DeleteFunc(rules.Opens(permission.KindRead), noFile)}
+	for _, s := range a.scopes { // commands have a /tmp of their own; elsewhere they read the directories of skills
+		if dir, ok := s.readable(a.opt.OnlyManaged); ok && dir.Approved == nil && subpath.Contains("/tmp", dir.Dir) {
+			allow.Read = append(allow.Read, dir.Dir)
+		}
+	}
 	approved := a.record.Asked && a.record.Answer.Choice != No
 	dirs := map[string]bool{} // directories that the call creates
 	for _, s := range a.record.Decision.Subjects {

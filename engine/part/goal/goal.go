@@ -243,11 +243,31 @@ func (g *Goal) ofSkill() *session.Goal {
 
 // textOf returns metadata.knack.goal of a skill; "": it has none.
 func textOf(k *knack.Skill) string {
-	var text string
-	if json.Unmarshal(k.Own("goal"), &text) != nil || len(text) > maxText {
-		return ""
+	text, _ := read(k)
+	return text
+}
+
+// read is textOf with what is wrong with it.
+func read(k *knack.Skill) (text string, err error) {
+	value := k.Own("goal")
+	switch {
+	case value == nil:
+		return "", nil
+	case json.Unmarshal(value, &text) != nil:
+		return "", errors.New("it must be a text")
+	case len(text) > maxText:
+		return "", fmt.Errorf("it is longer than %s", plain.Bytes(maxText))
 	}
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(text), nil
+}
+
+// Check returns what is wrong with the goal of a skill, for its author.
+func Check(k *knack.Skill) (problems []knack.Problem) {
+	if _, err := read(k); err != nil {
+		problems = append(problems, knack.Problem{Code: knack.CodeFieldType, Severity: knack.Warn, Path: k.Path,
+			Message: "metadata.knack.goal is not used: " + err.Error()})
+	}
+	return problems
 }
 
 // propose returns the tool with which the model proposes a goal. It is for skills that name it.

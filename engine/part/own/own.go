@@ -12,6 +12,10 @@
 // .knack/commands, with a comment "knack-command: DESCRIPTION". Other files there are plain files. Nothing is run to find
 // out what a file is. What programs get and print is told by [coding.RunProgram] and [reply].
 //
+// A plugin has tools in its folder tools, too, and so has a skill, whose tools exist while it is in use: a session that
+// never uses it is told nothing of them. In rules they are Tool(PLUGIN:NAME) and Tool(SKILL:NAME), so that a rule for
+// another tool of that name does not cover them.
+//
 // A call of a tool needs a rule Tool(NAME) or the user's answer, whatever effect the definition declares; to type a command
 // is an answer. Both run in the sandbox, as bash does. The bytes of a project's programs, and of all other files in their
 // directory, must be approved, when the session begins and before each call.
@@ -19,6 +23,7 @@ package own
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -62,11 +67,12 @@ type live struct {
 
 	mu     sync.Mutex
 	coding coding.Options // of the session's own tools
+	skills map[*knack.Skill][]*Program
 }
 
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	programs, l := find(c.Project().Brought).tools, &live{conv: c}
-	return &engine.Live{Value: l, Placed: func(in engine.Place, o coding.Options) tool.Set {
+	return &engine.Live{Value: l, SkillTools: l.ofSkill, Placed: func(in engine.Place, o coding.Options) tool.Set {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if in.Worktree == "" {
@@ -99,6 +105,11 @@ type Program struct {
 	check      func(file string, data []byte) error // of folder
 	program    string                               // the file that runs; "": Command names a program of the PATH
 	sum        [sha256.Size]byte                    // of program
+
+	// Of the tool of a skill or plugin; "" and nil: it belongs to none.
+	owner, of string       // its name, and what it is: skill, plugin
+	dir       string       // its folder, which the tool may read
+	verify    func() error // whether a skill is what was approved or installed
 }
 
 const (
@@ -115,17 +126,35 @@ type found struct {
 
 // find returns what there is, which is looked for once in each project.
 func find(b engine.Brought) *found {
-	return b.Keep(name, func() any {
+	f := b.Keep(name, func() any {
 		f := &found{}
 		f.tools = f.search(b, toolMark, "a tool of Knack", b.Names)
 		f.commands = f.search(b, commandMark, "a command of Knack", b.CommandNames)
 		return f
 	}).(*found)
+	if len(b.Plugins) == 0 {
+		return f
+	}
+	return b.Keep(name+" of plugins", func() any { return f.withPlugins(b) }).(*found)
 }
 
-// Find returns the tools, the user's first, then those of the nearest directory of a project. A tool whose name is taken is
-// left out, because a rule of the user for the name was not meant for it, and so is one that is not approved; the problems,
-// which are also those of commands, say so.
+// withPlugins adds the tools of plugins. Their commands are templates.
+func (f *found) withPlugins(b engine.Brought) *found {
+	all := *f
+	all.tools, all.problems = slices.Clone(f.tools), slices.Clone(f.problems)
+	s := &searcher{found: &all, mark: toolMark, whose: "a tool of Knack", reserved: b.Names, taken: map[string]string{}}
+	for _, p := range f.tools {
+		s.taken[strings.ToLower(p.Name)] = "the one in " + filepath.Dir(p.Path)
+	}
+	for _, plugin := range b.Plugins {
+		all.tools = append(all.tools, s.add(filepath.Join(plugin.Dir, "tools"), plugin.Check, plugin)...)
+	}
+	return &all
+}
+
+// Find returns the tools, the user's first, then those of the nearest directory of a project, then those of plugins. A
+// tool whose name is taken is left out, because a rule of the user for the name was not meant for it, and so is one that is
+// not approved; the problems, which are also those of commands, say so.
 func Find(b engine.Brought) (programs []*Program, problems []knack.Problem) {
 	f := find(b)
 	return f.tools, f.problems
@@ -137,37 +166,49 @@ func Commands(b engine.Brought) []*Program { return find(b).commands }
 // search returns what has a mark, and adds to the problems. reserved, if not nil, returns the names that nobody may have
 // except whoever is named.
 func (f *found) search(b engine.Brought, m mark, whose string, reserved func() []string) (programs []*Program) {
-	taken := map[string]string{}
-	names := sync.OnceFunc(func() {
-		if reserved == nil {
-			return
-		}
-		for _, name := range reserved() {
-			taken[strings.ToLower(name)] = whose
-		}
-	})
-	add := func(dir string, check func(string, []byte) error) {
-		found, bad := findIn(dir, m, check)
-		f.problems = append(f.problems, bad...)
-		for _, p := range found {
-			names() // most directories have none
-			key := strings.ToLower(p.Name)
-			if other, ok := taken[key]; ok {
-				f.problems = append(f.problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn,
-					Path: p.Path, Message: fmt.Sprintf("the %s %s is not used: %s has that name", m.what(), p.Name, other),
-					Hint: "rename the file"})
-				continue
-			}
-			taken[key] = "the one in " + filepath.Dir(p.Path)
-			programs = append(programs, p)
-		}
-	}
+	s := &searcher{found: f, mark: m, whose: whose, reserved: reserved, taken: map[string]string{}}
 	if b.User != "" {
-		add(filepath.Join(b.User, m.what()+"s"), nil)
+		programs = s.add(filepath.Join(b.User, m.what()+"s"), nil, engine.PluginDir{})
 	}
 	row := layout.Rows(m.kind())[0]
 	for _, dir := range b.Dirs {
-		add(filepath.Join(dir, filepath.FromSlash(row.Path)), b.Check)
+		programs = append(programs, s.add(filepath.Join(dir, filepath.FromSlash(row.Path)), b.Check, engine.PluginDir{})...)
+	}
+	return programs
+}
+
+// A searcher searches directories one after the other: a name that was found is not free any more.
+type searcher struct {
+	*found
+	mark     mark
+	whose    string          // who has the reserved names
+	reserved func() []string // called once, if there is anything; nil: there are none
+	taken    map[string]string
+}
+
+// add returns what a directory adds, with check as in findIn. The zero plugin is none.
+func (s *searcher) add(dir string, check func(string, []byte) error, plugin engine.PluginDir) (programs []*Program) {
+	found, bad := findIn(dir, s.mark, check)
+	s.problems = append(s.problems, bad...)
+	if len(found) > 0 && s.reserved != nil {
+		for _, name := range s.reserved() {
+			s.taken[strings.ToLower(name)] = s.whose
+		}
+		s.reserved = nil
+	}
+	for _, p := range found {
+		if plugin.Name != "" {
+			p.owner, p.of, p.dir = plugin.Name, "plugin", plugin.Dir
+		}
+		key := strings.ToLower(p.Name)
+		if other, ok := s.taken[key]; ok {
+			s.problems = append(s.problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn,
+				Path: p.Path, Message: fmt.Sprintf("the %s %s is not used: %s has that name", s.mark.what(), p.Name, other),
+				Hint: "rename the file"})
+			continue
+		}
+		s.taken[key] = "the one in " + filepath.Dir(p.Path)
+		programs = append(programs, p)
 	}
 	return programs
 }
@@ -372,7 +413,10 @@ func (p *Program) tool(in engine.Place, o coding.Options) tool.Tool {
 }
 
 func (p *Program) origin() string {
-	if p.folder == "" {
+	switch {
+	case p.owner != "":
+		return "the tool " + p.Path + " of the " + p.of + " " + p.owner
+	case p.folder == "":
 		return "your tool " + p.Path
 	}
 	return "the project's tool " + p.Path
@@ -380,7 +424,7 @@ func (p *Program) origin() string {
 
 // subjects returns what is decided about a call. What the definition declares only adds to the question.
 func (p *Program) subjects(ws workspace.Workspace, input json.RawMessage) ([]permission.Subject, error) {
-	all := []permission.Subject{{Kind: permission.KindTool, Text: p.Name, Note: "it runs " + p.line()}}
+	all := []permission.Subject{{Kind: permission.KindTool, Text: p.rule(), Note: "it runs " + p.line()}}
 	for what, path := range p.definition.Subjects {
 		texts, err := textsAt(input, path)
 		if err != nil {
@@ -403,6 +447,14 @@ func (p *Program) subjects(ws workspace.Workspace, input json.RawMessage) ([]per
 	return all, nil
 }
 
+// rule is what a rule for the tool has in its parentheses.
+func (p *Program) rule() string {
+	if p.owner != "" {
+		return p.owner + ":" + p.Name
+	}
+	return p.Name
+}
+
 // line is the command that runs, for people.
 func (p *Program) line() string {
 	if p.definition.Command == nil {
@@ -414,7 +466,7 @@ func (p *Program) line() string {
 // run runs a call.
 func (p *Program) run(ctx context.Context, ws workspace.Workspace, o coding.Options, call tool.Input) (tool.Result,
 	error) {
-	if !call.Allows(permission.KindTool, p.Name) {
+	if !call.Allows(permission.KindTool, p.rule()) {
 		return tool.Result{}, errChanged
 	}
 	c := workspace.Command{Stdin: bytes.NewReader(call.JSON), Env: []string{"KNACK_TOOL_NAME=" + p.Name}}
@@ -438,6 +490,11 @@ var errChanged = errors.New("the call changed after it was allowed: it was not r
 // what it may read.
 func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspace.Command, error) {
 	c.Args = append(slices.Clone(p.definition.Command), c.Args...)
+	if p.verify != nil {
+		if err := p.verify(); err != nil {
+			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
+		}
+	}
 	if p.check != nil {
 		if err := p.approved(); err != nil {
 			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
@@ -460,6 +517,6 @@ func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspac
 		}
 		c.Scripts = []workspace.Script{{Name: p.program, Path: real, Data: data}}
 	}
-	c.Allow.Read = []string{filepath.Dir(p.Path)}
+	c.Allow.Read = []string{cmp.Or(p.dir, filepath.Dir(p.Path))}
 	return ws.Prepare(c)
 }

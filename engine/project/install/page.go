@@ -95,6 +95,9 @@ func Describe(ctx context.Context, p *plugin.Plugin, dir string) Page {
 				Path: part.Path, Message: "hooks: " + b.Message})
 		}
 	}
+	for _, t := range p.Tools {
+		page.Runs = append(page.Runs, Run{What: "tool " + t.Name, Text: t.Path})
+	}
 	for _, part := range p.Servers {
 		servers, bad := mcp.Parse(part.JSON, permission.Plugin, part.Path)
 		page.Problems = append(page.Problems, bad...)

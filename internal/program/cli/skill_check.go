@@ -20,6 +20,8 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
+	"github.com/knack-agent/knack/engine/part/goal"
+	"github.com/knack-agent/knack/engine/part/own"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
@@ -209,13 +211,14 @@ func checkAll(c *cobra.Command, found []string) iter.Seq2[checkedSkill, error] {
 func checkSkill(c *cobra.Command, dir, display string) checkedSkill {
 	s, problems := knack.Check(c.Context(), dir)
 	if s != nil {
-		for _, p := range slices.Concat(engine.HookProblems(s), engine.RuleProblems(s, part.KnownTools())) {
+		for _, p := range slices.Concat(engine.HookProblems(s), engine.RuleProblems(s, part.KnownTools()), goal.Check(s)) {
 			p.Path = filepath.Join(dir, filepath.Base(p.Path))
 			problems = append(problems, p)
 		}
 		if p, ok := templateText(dir); ok {
 			problems = append(problems, p)
 		}
+		problems = append(problems, own.Check(dir, part.KnownTools().AllNames())...)
 	}
 	r := checkedSkill{Path: display, OK: true, Problems: problems}
 	if s != nil {
