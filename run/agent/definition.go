@@ -272,8 +272,8 @@ func guardMeant(key string) string {
 // problems.
 var silentKeys = []string{"color", "version", "author", "tags", "category", "license", "metadata", "examples"}
 
-// otherKeys are keys that have an effect on agents of other programs, and what has it here. Those that restrict are
-// warnings.
+// otherKeys are keys that have an effect on agents of other programs, and what has it here. Those that limit are
+// warnings; guardMeant finds those that restrict, such as disable and permission.
 var otherKeys = [...]struct {
 	key      string
 	severity knack.Severity
