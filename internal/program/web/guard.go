@@ -128,7 +128,7 @@ func (g *guard) enter(w http.ResponseWriter, r *http.Request, token string) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: value, Path: "/", HttpOnly: true,
 		SameSite: http.SameSiteStrictMode})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Write([]byte(`<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Knack</title>` +
+	w.Write([]byte(`<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Knack</title><link rel="icon" href="data:,">` +
 		`<meta http-equiv="refresh" content="0; url=/"></head><body><p><a href="/">Go on</a></p></body></html>`))
 }
 

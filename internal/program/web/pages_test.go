@@ -441,3 +441,46 @@ func TestEvals(t *testing.T) {
 	x.has("/evals", "old.json", "new.json", "90% (9 of 10; 60–98%)", "helps +25 points", "+50 points", "none.json:")
 	x.has("/skills", "Skills")
 }
+
+// BenchmarkSession measures the pages of a session of 100,000 entries: read, a part of it, and the list.
+func BenchmarkSession(b *testing.B) {
+	home := b.TempDir()
+	dir := filepath.Join(home, ".local", "state", "knack", "sessions", "a")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "long.jsonl"), []byte(longSession(33_334)), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	s, err := Open(b.Context(), engine.Options{Dir: home, Env: func(name string) string {
+		if name == "HOME" {
+			return home
+		}
+		return ""
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	for _, c := range []struct {
+		name, path string
+		forget     bool
+	}{{"first", "/session?in=a&id=long", true}, {"part", "/session?in=a&id=long&page=500", false}, {"list", "/sessions", false}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				if c.forget {
+					s.conversations.last = nil
+				}
+				r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, c.path, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				w := &discard{header: http.Header{}}
+				s.guard.next.ServeHTTP(w, r)
+				if w.status != http.StatusOK {
+					b.Fatalf("status %d", w.status)
+				}
+			}
+		})
+	}
+}

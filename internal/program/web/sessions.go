@@ -56,9 +56,9 @@ func (s *Server) sessions(r *http.Request, p *page) error {
 		at.first+1)
 	for i, sum := range found {
 		p.F("<li><h2><a href=\"%s\">%s</a></h2>\n<p class=\"about path\">%s</p>\n<dl class=\"meta\"><div><dt>Changed</dt>"+
-			"<dd>%s</dd></div><div><dt>Turns</dt><dd>%d</dd></div><div><dt>Size</dt><dd>%s</dd></div></dl></li>\n",
+			"<dd>%s</dd></div>%s<div><dt>Size</dt><dd>%s</dd></div></dl></li>\n",
 			sessionAddress(of[i], ""), cmp.Or(engine.Clip(cmp.Or(sum.Title, sum.First), 160), sum.ID),
-			subpath.Short(sum.Dir, env.Home()), sum.Changed.Local().Format("2006-01-02 15:04"), sum.Turns,
+			subpath.Short(sum.Dir, env.Home()), day(sum.Changed), turns(sum.Turns),
 			plain.Bytes(of[i].Size))
 	}
 	p.F("</ol>\n")
@@ -68,6 +68,16 @@ func (s *Server) sessions(r *http.Request, p *page) error {
 	p.pager(at, "/sessions", query)
 	p.F("</div>\n")
 	return nil
+}
+
+// turns writes how many turns a session has; 0: that is not known.
+func turns(n int) markup.HTML {
+	if n == 0 {
+		return ""
+	}
+	var p markup.Page
+	p.F("<div><dt>Turns</dt><dd>%s</dd></div>", plain.Number(n))
+	return p.HTML()
 }
 
 func containsAll(text string, words []string) bool {

@@ -47,13 +47,11 @@ func (s *Server) settings(r *http.Request, p *page) error {
 	}
 	files := project.SettingsFiles()
 	p.F("<h2 id=\"files\">Files</h2>\n")
+	var where []fact
 	for _, f := range files {
-		state := "does not exist yet"
-		if f.Exists {
-			state = "exists"
-		}
-		p.facts(text(f.Scope, project.Short(f.Path)+" ("+state+")"))
+		where = append(where, text(f.Scope, project.Short(f.Path)+ifString(f.Exists, " (exists)", " (does not exist yet)")))
 	}
+	p.facts(where...)
 	for _, u := range project.Foreign().Unused() {
 		p.F("<details class=\"card\"><summary>%s has settings without effect here</summary>\n<ul>\n", project.Short(u.Path))
 		for _, line := range u.Lines() {

@@ -11,6 +11,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/markup"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // trust writes what the project brings, and how it differs from what was approved.
@@ -25,7 +26,7 @@ func (s *Server) trust(r *http.Request, p *page) error {
 	}
 	open := len(report.Open())
 	p.begin("Trust", fmt.Sprintf("What the project in %s brings. Nothing of it has an effect before you approve it, and again "+
-		"after a byte of it changes.", project.Short(report.Root)))
+		"after a byte of it changes.", subpath.Short(report.Root, project.Env().Home())))
 	switch {
 	case len(report.Items) == 0:
 		p.F("<p class=\"empty\">The project brings nothing that needs your approval.</p>\n")
