@@ -109,7 +109,7 @@ func (c *conversation) entry(e engine.Event, again bool) {
 	case x.Answer != nil && again:
 		c.answer(x.Answer)
 	case x.Activation != nil && again && (x.Activation.By == session.ByUser || x.Activation.By == session.ByInput):
-		c.update(sdk.UpdateUserMessageText(x.Activation.Label()))
+		c.update(sdk.UpdateUserMessageText(strings.TrimSpace("/" + x.Activation.Skill + " " + x.Activation.Args)))
 	case x.Activation != nil:
 		c.aside("skill " + x.Activation.Notice)
 	case x.Agent != nil && x.Agent.Reason != "" && (x.Agent.Call == "" || x.Agent.Background):

@@ -6,10 +6,8 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,37 +39,42 @@ func TestPeerACP(t *testing.T) {
 			{Want: []string{"Welcome Ann"}, Text: "Hello Ann."},
 			llmtest.Use("write", map[string]any{"path": "a.txt", "content": "one\n"}), llmtest.Reply("It is written.")},
 		"turns": {{When: "^first:", Calls: llmtest.Use("bash", map[string]any{"command": "touch made"}).Calls},
-			{When: "^second:", Text: "Said."}, {When: "^third:", Text: "Gone on."}},
+			{When: "^second:", Text: "Said."}, {When: "(?m)^third:", Text: "Gone on."}},
 		"questions": {ask, blue, ask, blue},
-		"killed":    {llmtest.Use("bash", map[string]any{"command": "echo $$ > pid; exec sleep 1000"})},
+		"killed":    {llmtest.Use("bash", map[string]any{"command": "exec sleep 1000 >held"})},
 	} {
 		t.Run(scenario, func(t *testing.T) {
 			d := newFixture(t, serve(t, answers...))
 			d.file(t, "../.claude/skills/welcome/SKILL.md", "---\nname: welcome\ndescription: Welcomes people\n---\n"+
 				"Welcome $ARGUMENTS.\n")
 			d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
+			held := filepath.Join(d.dir, "held") // open as long as the command runs; IDs of processes are others in the sandbox
+			if err := syscall.Mkfifo(held, 0o600); err != nil {
+				t.Fatal(err)
+			}
 			runScript(t, d, nodetest.Program(modules), "testdata/acp.mjs", scenario)
 			if scenario == "killed" {
-				waitForEnd(t, filepath.Join(d.dir, "pid"))
+				waitForEnd(t, held)
 			}
 		})
 	}
 }
 
-// waitForEnd waits for the end of the process whose ID a file has, if it has one.
-func waitForEnd(t *testing.T, file string) {
+// waitForEnd waits until no process has a pipe open for writing.
+func waitForEnd(t *testing.T, pipe string) {
 	t.Helper()
-	data, err := os.ReadFile(file)
+	fd, err := syscall.Open(pipe, syscall.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return // it was not started
+		t.Fatal(err)
 	}
-	id, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		return
-	}
-	for late := time.Now().Add(patience); syscall.Kill(id, 0) == nil; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("process %d goes on", id)
+	defer syscall.Close(fd)
+	var b [1]byte
+	for late := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		switch n, err := syscall.Read(fd, b[:]); {
+		case n == 0 && err == nil:
+			return
+		case time.Now().After(late):
+			t.Fatalf("the command goes on: %d, %v", n, err)
 		}
 	}
 }
