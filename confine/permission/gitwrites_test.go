@@ -265,7 +265,7 @@ func TestGitOwnFiles(t *testing.T) {
 		"git worktree list": "", "git worktree remove wt": ".git/worktrees/wt wt/.git", "git worktree prune": ".git/worktrees",
 		"git worktree remove ../far": "../far .git/worktrees/far",
 		"git submodule status":       "", "git submodule init": config + " .git/modules",
-		"rm -rf sub": "sub", "rm -rf plain": "", "rm -rf node_modules": "", "cp -r sub copy": "copy", "cp -r plain copy": "",
+		"rm -rf sub": "sub", "rm -r sub plain": "sub", "rm -r plain sub": "sub", "rm -rd sub": "sub", "rm -rf plain": "", "rm -rf node_modules": "", "cp -r sub copy": "copy", "cp -r plain copy": "",
 		"git config user.name A && rm -rf sub": config + " sub",
 	} {
 		for _, confined := range []bool{true, false} {

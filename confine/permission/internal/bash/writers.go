@@ -33,12 +33,21 @@ var writers = table[writer]{names: func(w *writer) string { return w.names }, ro
 	{names: "rsync", value: "tSgmoe", words: lastWritten, check: rsyncShell,
 		runs: "--rsh --rsync-path -e -S -F -o -M --remote-option --daemon --config"},
 	{names: "mv", value: "tS", both: true},
-	{names: "rm rmdir unlink shred touch mkdir mkfifo mknod tee truncate chmod chown chgrp setfacl chattr setfattr " +
-		"mktemp", value: "mrdstg"},
-	{names: "csplit patch gzip gunzip bzip2 xz zstd dos2unix", value: "mrdstg", both: true},
-	{names: "unzip", value: "mrdstgxP", writes: "-d", both: true},
-	{names: "zip", value: "mrdstg", runs: "--unzip-command --test -TT -T", both: true},
-	{names: "split", value: "mrdstg", runs: "--filter", both: true},
+	// The word after an option that is not listed counts as a file. That is harmless if it is a value; a file that is taken
+	// for a value would be removed or written without a look at it.
+	{names: "rm rmdir unlink tee chmod chown chgrp"},
+	{names: "mkdir mkfifo mknod", value: "m"},
+	{names: "touch", value: "drt"},
+	{names: "truncate", value: "rs"},
+	{names: "shred", value: "ns"},
+	{names: "setfacl", value: "mxMX"},
+	{names: "chattr", value: "vp"},
+	{names: "setfattr", value: "nvx"},
+	{names: "mktemp", value: "t"},
+	{names: "csplit patch gzip gunzip bzip2 xz zstd dos2unix", both: true},
+	{names: "unzip", value: "xP", writes: "-d", both: true},
+	{names: "zip", runs: "--unzip-command --test -TT -T", both: true},
+	{names: "split", runs: "--filter", both: true},
 	{names: "tar bsdtar gtar", words: noFiles, check: tarOptions,
 		runs: "--absolute-names --to-command --use-compress-program --checkpoint-action --rsh-command --info-script " +
 			"--new-volume-script --rmt-command --checkpoint -I -F"},
