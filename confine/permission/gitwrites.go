@@ -679,7 +679,7 @@ func (t *worktree) ownWorktree(name string) {
 	}
 	pointer := filepath.Join(filepath.FromSlash(name), ".git")
 	if own, ok := gitfile.Target(pointer); ok && gitfile.IsWorktree(t.repo.dirs[1], own, pointer) {
-		t.file(pointer)
+		t.file(filepath.FromSlash(name)) // whole: what is protected in it goes, too
 		t.file(own)
 	}
 }

@@ -262,7 +262,7 @@ func TestGitOwnFiles(t *testing.T) {
 		"git branch new": "", "git branch -d side": config, "git branch -fD side": config, "git branch -m side new": config,
 		"git branch --copy side new": config, "git branch -dr o/side": "", "git branch --contains HEAD": "",
 		"git branch -u main": config, "git branch --unset-upstream": config,
-		"git worktree list": "", "git worktree remove wt": ".git/worktrees/wt wt/.git", "git worktree prune": ".git/worktrees",
+		"git worktree list": "", "git worktree remove wt": ".git/worktrees/wt wt", "git worktree prune": ".git/worktrees",
 		"git worktree remove ../far": "../far .git/worktrees/far",
 		"git submodule status":       "", "git submodule init": config + " .git/modules",
 		"rm -rf sub": "sub", "rm -r sub plain": "sub", "rm -r plain sub": "sub", "rm -rd sub": "sub", "rm -rf plain": "", "rm -rf node_modules": "", "cp -r sub copy": "copy", "cp -r plain copy": "",
