@@ -377,3 +377,63 @@ func TestPutBackKinds(t *testing.T) {
 		t.Errorf("a file of the command was removed: %v %q", err, exit.Refused)
 	}
 }
+
+// TestPutBackElsewhere: what the user does with git in another terminal while a command runs stays: no command could have
+// written a file that is read-only for it. Found by use: a checkout was undone, and a file of a new commit was removed.
+func TestPutBackElsewhere(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git")
+	}
+	b := newFixture(t).complete()
+	dir := filepath.Join(b.home, "repo")
+	policy := b.box.policy
+	policy.Dir = dir
+	git := func(script string) string {
+		t.Helper()
+		c := exec.Command("sh", "-ec", script)
+		c.Dir = dir
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", script, err, out)
+		}
+		return string(out)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	git(`git init -q -b one; git config user.name n; git config user.email a@b; mkdir .vscode
+		echo began >.gitignore; echo go >>.gitignore; echo one | tee file .vscode/settings.json; git add .; git commit -qm one
+		git checkout -q -b two; echo two | tee file .vscode/settings.json; git commit -qam two; git checkout -q one`)
+	local, err := workspace.NewLocal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	local.Confine = newBox(t, policy).Confine
+	for _, script := range []string{"git checkout -q -f two",
+		"echo mine >.vscode/settings.json; echo mine >mine; git add -A; git commit -qm mine"} {
+		ended := make(chan workspace.Exit, 1)
+		go func() {
+			exit, err := local.Run(t.Context(), workspace.Command{Line: "touch began; until [ -e go ]; do sleep 0.02; done"})
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- exit
+		}()
+		for range 3000 {
+			if _, err := os.Stat(filepath.Join(dir, "began")); err == nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		git(script)
+		want := git("git log --oneline --all; git status --short --branch; cat .vscode/settings.json; ls")
+		git("touch go")
+		exit := <-ended
+		git("rm go began")
+		if got := git("git log --oneline --all; git status --short --branch; cat .vscode/settings.json; ls"); strings.ReplaceAll(want,
+			"began\n", "") != got {
+			t.Errorf("%s: left\n%s, want\n%s%q %q", script, got, want, exit.Refused, exit.Restored)
+		}
+	}
+}

@@ -37,6 +37,8 @@ type halfDone struct {
 	undone, head               string
 
 	updates bool // git has updated the work tree, not only the index
+	// elsewhere means that git of another program, such as the user's in another terminal, wrote what no command could.
+	elsewhere bool
 	stopped []string
 	remove  []writtenFile
 	restore []string
@@ -53,7 +55,9 @@ func (r *run) putBack(c *checkout) string {
 	if !ok || !h.readIndexes() || !h.compare() {
 		return ""
 	}
-	h.judge()
+	if h.judge(); h.elsewhere { // what the command's own git did cannot be told from that
+		return ""
+	}
 	h.findUntraced()
 	if h.stopped = append(h.stopped, h.taken.stopped...); len(h.stopped) == 0 ||
 		!h.updates && len(h.taken.stopped) == 0 {
@@ -120,6 +124,7 @@ func (h *halfDone) judge() {
 		was, info := h.before[name] != "", infos[name]
 		switch {
 		case h.r.stops(h.c, name):
+			h.elsewhere = h.elsewhere || was && clean[name] && withinAny(h.r.view.protected, filepath.Join(h.c.top, name))
 			hidden := permission.KeyFile(filepath.Base(name))
 			if clean[name] || was && info != nil && (hidden || !h.dirtyBefore[name]) {
 				h.stopped = append(h.stopped, name)
