@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -436,4 +437,58 @@ func TestPutBackElsewhere(t *testing.T) {
 			t.Errorf("%s: left\n%s, want\n%s%q %q", script, got, want, exit.Refused, exit.Restored)
 		}
 	}
+}
+
+// TestRemovedMeanwhile: protected files that are removed while a command runs do not keep other commands from starting, and
+// what a command puts in their place is new. Found by use: with a job in the background every command failed.
+func TestRemovedMeanwhile(t *testing.T) {
+	b := newFixture(t).complete()
+	dir := filepath.Join(b.home, "work")
+	policy := b.box.policy
+	policy.Dir = dir
+	for _, name := range []string{"q/.vscode/settings.json", ".envrc"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("{}"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	local, err := workspace.NewLocal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	local.Confine = newBox(t, policy).Confine
+	run := func(script string) (string, workspace.Exit) {
+		var out strings.Builder
+		exit, err := local.Run(t.Context(), workspace.Command{Line: script, Output: &out})
+		if err != nil {
+			t.Error(err)
+		}
+		return out.String(), exit
+	}
+	ended := make(chan bool)
+	go func() {
+		defer close(ended)
+		run("touch began; until [ -e go ]; do sleep 0.02; done")
+	}()
+	for range 3000 {
+		if _, err := os.Stat(filepath.Join(dir, "began")); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := errors.Join(os.RemoveAll(filepath.Join(dir, "q")), os.Remove(filepath.Join(dir, ".envrc"))); err != nil {
+		t.Fatal(err)
+	}
+	if out, exit := run("echo works"); exit.Code != 0 || out != "works\n" {
+		t.Errorf("%d %s", exit.Code, out)
+	}
+	run("echo evil >.envrc; true")
+	if data, err := os.ReadFile(filepath.Join(dir, ".envrc")); err == nil {
+		t.Errorf("a command has made it anew: %s", data)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
 }

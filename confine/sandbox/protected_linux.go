@@ -184,11 +184,15 @@ func (n *protectedFiles) refresh() {
 			n.known[path] = t
 		}
 	}
+	for _, path := range removed {
+		// A link that a command removes is put back. What else is gone, the user or an approved command has removed: nothing
+		// can be mounted over it, and what comes to lie there is new.
+		if n.running == 0 || n.known[path].link == "" {
+			delete(n.known, path)
+		}
+	}
 	if n.running > 0 {
 		return
-	}
-	for _, path := range removed {
-		delete(n.known, path)
 	}
 	for _, b := range n.newBare {
 		if id, ok := identify(b.dir); ok {

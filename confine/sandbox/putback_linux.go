@@ -39,9 +39,9 @@ type halfDone struct {
 	updates bool // git has updated the work tree, not only the index
 	// elsewhere means that git of another program, such as the user's in another terminal, wrote what no command could.
 	elsewhere bool
-	stopped []string
-	remove  []writtenFile
-	restore []string
+	stopped   []string
+	remove    []writtenFile
+	restore   []string
 }
 
 // putBack undoes what git left half done in a work tree, if it did, and returns a note about it.
