@@ -6,7 +6,7 @@ import "strings"
 // abbreviations of long options count too.
 type reader struct {
 	names  string
-	value  string // letters of options whose value is the next word
+	value  string // letters of options whose value is the next word; after any other one a word is a file
 	danger string // options with which it does more than read
 	tree   string // options with which it also reads everything below its directories
 	follow string // options with which it also follows links there
@@ -33,11 +33,11 @@ var readers = table[reader]{names: func(r *reader) string { return r.names }, ro
 	{names: "base64 base32", files: true, value: "w", danger: "-o --output"}, // writes a file on macOS
 	{names: "expand unexpand", files: true, value: "t"},
 	{names: "strings", files: true, value: "nte", check: responseFile},
-	{names: "cmp", files: true, value: "nij", ends: "-n --bytes"},
+	{names: "cmp", files: true, value: "ni", ends: "-n --bytes"},
 	{names: "join", files: true, value: "12taeojv"},
-	{names: "od", files: true, value: "AjNtSw", ends: "-N --read-bytes"},
+	{names: "od", files: true, value: "AjNtS", ends: "-N --read-bytes"},
 	{names: "hexdump hd", files: true, value: "ens", ends: "-n --length"},
-	{names: "stat", files: true, value: "cf", ends: "*"},
+	{names: "stat", files: true, value: "c", ends: "*"},
 	{names: "wc", files: true, danger: "--files0-from"},
 	{names: "head", files: true, value: "nc", ends: "-c --bytes"},
 	{names: "tail", files: true, value: "nc"},
@@ -46,7 +46,7 @@ var readers = table[reader]{names: func(r *reader) string { return r.names }, ro
 		danger: "-o -T --output --compress-program --temporary-directory --files0-from --random-source"},
 	{names: "uniq", files: true, value: "fsw", max: 1},
 	{names: "xxd", files: true, value: "lscgo", danger: "-r", max: 1, ends: "-l"},
-	{names: "column", files: true, value: "csoNTRHEAxO"},
+	{names: "column", files: true, value: "csoNTRHEO"},
 	{names: "diff", files: true, value: "UCIxW", danger: "-l --paginate", tree: "-r --recursive",
 		follow: "-r --recursive"},
 	{names: "ls dir vdir", files: true, cwd: true, value: "IwT", ends: "*", check: listsThroughLinks},

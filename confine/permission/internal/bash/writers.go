@@ -7,8 +7,12 @@ import (
 
 // A writer describes a command that writes the files that it names.
 type writer struct {
-	names  string
-	value  string // letters of options whose value is the next word; for t, o, O and P this is a file
+	names string
+	// value contains the letters of options whose value is the next word; for t, o, O and P this is a file. The word after
+	// an option that is not listed counts as a file. That is harmless if it is a value; a file that is taken for a value
+	// would be removed, written or copied without a look at it.
+	value string
+
 	runs   string // options that run another program; long ones may be abbreviated
 	writes string // options whose value, the next word, is a file that it writes
 	reads  string // options whose value is a file that it reads
@@ -28,13 +32,12 @@ const (
 )
 
 var writers = table[writer]{names: func(w *writer) string { return w.names }, rows: []writer{
-	{names: "cp install ln", value: "tSgmoe", words: lastWritten},
-	{names: "scp", value: "tSgmoe", words: lastWritten, runs: "--rsh --rsync-path -e -S -F -o"},
-	{names: "rsync", value: "tSgmoe", words: lastWritten, check: rsyncShell,
+	{names: "cp ln", value: "tS", words: lastWritten},
+	{names: "install", value: "tSgmo", words: lastWritten},
+	{names: "scp", value: "So", words: lastWritten, runs: "--rsh --rsync-path -e -S -F -o"},
+	{names: "rsync", value: "e", words: lastWritten, check: rsyncShell,
 		runs: "--rsh --rsync-path -e -S -F -o -M --remote-option --daemon --config"},
 	{names: "mv", value: "tS", both: true},
-	// The word after an option that is not listed counts as a file. That is harmless if it is a value; a file that is taken
-	// for a value would be removed or written without a look at it.
 	{names: "rm rmdir unlink tee chmod chown chgrp"},
 	{names: "mkdir mkfifo mknod", value: "m"},
 	{names: "touch", value: "drt"},
