@@ -295,7 +295,7 @@ func nearestKey(key string) string {
 		if k == "hooks" { // tools is no misspelling of it
 			most = 1
 		}
-		if similar.Distance(canonicalKey(key), canonicalKey(k), most) <= most {
+		if similar.Near(canonicalKey(key), canonicalKey(k), most) {
 			return k
 		}
 	}

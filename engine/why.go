@@ -161,7 +161,7 @@ func (p *Project) findMisplaced(folders []knack.Source, name, path string) (foun
 			}
 			reason := "the directory has no SKILL.md"
 			for _, e := range entries {
-				if n := e.Name(); !e.IsDir() && similar.Distance(strings.ToUpper(n), "SKILL.MD", 2) <= 2 {
+				if n := e.Name(); !e.IsDir() && similar.Near(n, "SKILL.md", 2) {
 					reason += "; rename " + n
 				}
 			}

@@ -4,7 +4,6 @@ package sandbox
 
 import (
 	"bytes"
-
 	"fmt"
 	"net"
 	"os"
@@ -490,23 +489,26 @@ func (c *caller) umask() (mask uint64) {
 }
 
 // lazily returns the grants of an allowance: what it opens outside the workspace in directories that the command sees as
-// they are. Those of secrets it does not.
+// they are, except for secrets, and what it opens in the workspace in a directory that is protected.
 // dirs are the directories of the workspace, temp what is replaced by empty directories.
 func (p *Policy) lazily(links *resolver, allowed, dirs, temp []string) (paths []string) {
 	secrets := links.real(p.Secrets)
 	seen := append(slices.Clone(dirs), links.real([]string{p.Home})...)
 	for _, path := range allowed {
 		to, ok := links.placeOf(path)
-		if ok && withinAny(dirs, to) && !withinAny(p.Own, to) && !p.elsewhere(path, to, allowed) && p.closedAbove(to) {
+		if !ok || withinAny(p.Own, to) || p.elsewhere(path, to, allowed) {
+			continue
+		}
+		var granted bool
+		if withinAny(dirs, to) {
+			granted = p.closedAbove(to)
+		} else {
+			replaced := withinAny(temp, to) && !withinAny(seen, to)
+			granted = !replaced && !withinAny(secrets, to) && !withinAny([]string{"/proc", "/sys", "/dev"}, to)
+		}
+		if granted {
 			paths = append(paths, to)
-			continue
 		}
-		if !ok || p.elsewhere(path, to, allowed) || withinAny(dirs, to) || withinAny(p.Own, to) ||
-			withinAny(secrets, to) ||
-			withinAny(temp, to) && !withinAny(seen, to) || withinAny([]string{"/proc", "/sys", "/dev"}, to) {
-			continue
-		}
-		paths = append(paths, to)
 	}
 	return outermost(paths)
 }

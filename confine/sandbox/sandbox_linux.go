@@ -319,8 +319,8 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if r.points, err = s.points.make(r.view); err != nil {
 		return nil, err
 	}
-	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network, supervised, len(r.view.granted) > 0),
-		Supervise: supervised, Limits: p.limits(backend != landlock)}
+	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Supervise: supervised, Limits: p.limits(backend != landlock),
+		Filter: filter(backend != landlock || p.Network, supervised, len(r.view.granted) > 0)}
 	if supervised {
 		r.connector = &connector{opened: p.openedSockets(allow, r.view.writable)}
 		if len(r.view.granted) > 0 {

@@ -83,11 +83,11 @@ func (l *gitLeft) holdSteps(n *protectedFiles, dir string) []string {
 		return []string{fmt.Sprintf("%s: git would run programs outside the sandbox when you go on with this rebase (%s), and "+
 			"the list could not be changed: %v", path, plain.List(programs, 4), err)}
 	}
-	if told := strings.Join(programs, "\n"); l.told[path] == told {
+	told := strings.Join(programs, "\n")
+	if l.told[path] == told {
 		return nil
-	} else {
-		l.told[path] = told
 	}
+	l.told[path] = told
 	return []string{fmt.Sprintf("%s: the rebase that the command left has steps that run programs (%s). While no command "+
 		"runs they are comments, so that your own git does not run them when you go on; a command here that goes on runs "+
 		"them in the sandbox", path, plain.List(slices.Compact(programs), 4))}

@@ -232,3 +232,16 @@ func TestClean(t *testing.T) {
 		}
 	}
 }
+
+// TestReadToolsHead checks that a definition far into the head of a program, which engine/part/own finds, is a tool for a
+// plugin's page, too.
+func TestReadToolsHead(t *testing.T) {
+	line := "# " + strings.Repeat("x", 5<<10) + "\n"
+	p := Read(fstest.MapFS{
+		"tools/far":  {Data: []byte("#!/bin/sh\n" + strings.Repeat(line, 10) + "# knack-tool: reads the mail\n")},
+		"tools/none": {Data: []byte("#!/bin/sh\necho\n")},
+	}, Options{Name: "demo"})
+	if len(p.Tools) != 1 || p.Tools[0].Name != "far" {
+		t.Errorf("tools: %v", p.Tools)
+	}
+}

@@ -769,8 +769,12 @@ func (r *reader) parts(field string, given json.RawMessage, seen string, file fu
 	}
 }
 
-// toolMark begins the definition of a tool in a comment of a program: see engine/part/own, which reads it.
-const toolMark = "knack-tool:"
+// ToolMark begins the definition of a tool in a comment of a program, in its first MaxHead bytes. Package engine/part/own
+// reads the definition; what is a tool is decided here for both, so that a plugin's page names each one.
+const (
+	ToolMark = "knack-tool:"
+	MaxHead  = 64 << 10
+)
 
 // readTools lists what may be a tool in the folder tools: a NAME.json, or a program with a comment.
 func (r *reader) readTools() {
@@ -788,15 +792,15 @@ func (r *reader) readTools() {
 	}
 }
 
-// hasMark reports whether the beginning of a file has toolMark.
+// hasMark reports whether the beginning of a file has ToolMark.
 func (r *reader) hasMark(file string) bool {
 	f, err := r.fsys.Open(file)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	begin, err := io.ReadAll(io.LimitReader(f, 16<<10))
-	return err == nil && bytes.Contains(begin, []byte(toolMark))
+	begin, err := io.ReadAll(io.LimitReader(f, MaxHead))
+	return err == nil && bytes.Contains(begin, []byte(ToolMark))
 }
 
 // readUnused names what the tree contains for other programs.

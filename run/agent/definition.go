@@ -255,7 +255,7 @@ var guardKeys = [...]string{"tools", "disallowedTools", "permissionMode", "maxTu
 func guardMeant(key string) string {
 	plain := strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(key))
 	for _, k := range guardKeys {
-		if most := min(2, len(k)/4); similar.Distance(plain, strings.ToLower(k), most) <= most {
+		if similar.Near(plain, k, min(2, len(k)/4)) {
 			return k
 		}
 	}

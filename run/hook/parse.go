@@ -270,7 +270,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 // nearRequired returns the key that makes a guard block if it fails and that a misspelt one probably means; "": none.
 func nearRequired(key string) string {
 	for _, k := range []string{"required", "onFailure"} {
-		if similar.Distance(strings.ToLower(key), strings.ToLower(k), 2) <= 2 {
+		if similar.Near(key, k, 2) {
 			return k
 		}
 	}

@@ -153,8 +153,7 @@ func misspeltAnswer(answer []byte) error {
 		{specific, []string{"permissionDecision", "decision", "updatedInput"}, []string{"continue", "behavior"}, "another object"},
 	} {
 		for _, key := range slices.Sorted(maps.Keys(object.members)) {
-			lower := strings.ToLower(key)
-			near := func(name string) bool { return similar.Distance(lower, strings.ToLower(name), 2) <= 2 }
+			near := func(name string) bool { return similar.Near(key, name, 2) }
 			same := func(name string) bool { return strings.EqualFold(key, name) }
 			switch {
 			case slices.ContainsFunc(object.deciding, same):

@@ -160,7 +160,6 @@ func checkKeys(data []byte, names, guards []string) error {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		lower := strings.ToLower(key)
 		if slices.Contains(names, key) {
 			continue
 		}
@@ -170,10 +169,11 @@ func checkKeys(data []byte, names, guards []string) error {
 			}
 		}
 		for _, name := range guards {
-			if similar.Distance(lower, strings.ToLower(name), 2) <= 2 {
+			if similar.Near(key, name, 2) {
 				return fmt.Errorf("%.100q is not a key; did you mean %q", key, name)
 			}
 		}
+		lower := strings.ToLower(key)
 		if slices.ContainsFunc(restricting, func(start string) bool { return strings.HasPrefix(lower, start) }) {
 			return fmt.Errorf("%.100q is not a key, and looks as if it restricted something", key)
 		}

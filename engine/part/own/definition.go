@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/llm/schema"
@@ -84,7 +85,7 @@ const headLines = 20
 type mark string
 
 const (
-	toolMark    mark = "knack-tool:"
+	toolMark    mark = plugin.ToolMark
 	commandMark mark = "knack-command:"
 )
 
@@ -121,7 +122,7 @@ func inHead(program []byte, m mark) (text string, ok bool) {
 }
 
 // maxHead is how much of a program is looked at for a mark, in bytes.
-const maxHead = 64 << 10
+const maxHead = plugin.MaxHead
 
 // commented returns the first comment of a program that begins with a mark, and its line; 0: there is none in the first
 // maxHead bytes.

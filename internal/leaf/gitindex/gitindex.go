@@ -8,6 +8,7 @@ package gitindex
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"strings"
 
@@ -150,7 +151,7 @@ func (r *reader) extensions(count uint32) (shared string, err error) {
 				return "", ErrCorrupt
 			}
 			if id := body[:r.digest]; strings.Trim(string(id), "\x00") != "" {
-				shared = hexadecimal(id)
+				shared = hex.EncodeToString(id)
 			}
 		case "EOIE":
 			if len(body) < 4 || binary.BigEndian.Uint32(body) != uint32(entriesEnd) {
@@ -178,15 +179,6 @@ func (r *reader) agrees(table []byte, count uint32) bool {
 		next += uint64(binary.BigEndian.Uint32(table[4:]))
 	}
 	return next == uint64(count)
-}
-
-func hexadecimal(b []byte) string {
-	const digits = "0123456789abcdef"
-	out := make([]byte, 0, 2*len(b))
-	for _, c := range b {
-		out = append(out, digits[c>>4], digits[c&15])
-	}
-	return string(out)
 }
 
 // Inside reports whether a name stays in the work tree and out of .git, under whatever name a file system takes for

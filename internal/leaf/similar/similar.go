@@ -34,6 +34,11 @@ func Names(name string, names []string) []string {
 	return near
 }
 
+// Near reports whether a and b differ by at most max letters, whatever their case.
+func Near(a, b string, max int) bool {
+	return Distance(strings.ToLower(a), strings.ToLower(b), max) <= max
+}
+
 // Distance returns the number of letters to insert, remove, replace or swap to turn a into b,
 // but at most max+1.
 func Distance(a, b string, max int) int {

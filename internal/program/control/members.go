@@ -54,7 +54,7 @@ func unknownMembers(object json.RawMessage, known any, more ...string) (unknown 
 }
 
 func nearly(name, known string) bool {
-	return similar.Distance(strings.ToLower(name), strings.ToLower(known), maxSlip) <= maxSlip
+	return similar.Near(name, known, maxSlip)
 }
 
 // checkEvent describes what is wrong with the name of an event that no agent has: it was to guard something.
