@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/enginetest"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/openai"
@@ -54,12 +55,8 @@ func TestRefusedTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{{
-		Name: "docs", Open: func(context.Context) (mcp.Conn, error) {
-			a, b := mcp.Pipe()
-			go server.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
-			return b, nil
-		}}}}})
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{
+		enginetest.Server(t, "docs", server)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/part"
@@ -17,6 +19,7 @@ import (
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 // A Fixture is a project directory and a user's home directory.
@@ -167,6 +170,15 @@ func TextOf(parts []llm.Part) (text string) {
 		}
 	}
 	return text
+}
+
+// Server returns an MCP server that a host runs in its own process, until its client closes the connection.
+func Server(t *testing.T, name string, server *sdk.Server) mcp.Server {
+	return mcp.Server{Name: name, Open: func(context.Context) (mcp.Conn, error) {
+		a, b := mcp.Pipe()
+		go server.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
+		return b, nil
+	}}
 }
 
 // A PersonFunc is a func that implements Person.

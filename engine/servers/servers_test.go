@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/enginetest"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
@@ -39,13 +40,8 @@ func TestGivenServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{{
-		Name: "calc", Open: func(context.Context) (mcp.Conn, error) {
-			a, b := mcp.Pipe()
-			go server.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
-			return b, nil
-		},
-	}}}})
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{
+		enginetest.Server(t, "calc", server)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,13 +102,8 @@ func TestResourcesOfBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{{
-		Name: "host", Open: func(context.Context) (mcp.Conn, error) {
-			a, b := mcp.Pipe()
-			go server("host").Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
-			return b, nil
-		},
-	}}}})
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{
+		enginetest.Server(t, "host", server("host"))}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,11 +320,7 @@ func TestWaitForServers(t *testing.T) {
 	}
 	defer e.Close()
 	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{
-		{Name: "calc", Open: func(context.Context) (mcp.Conn, error) {
-			a, b := mcp.Pipe()
-			go server.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
-			return b, nil
-		}},
+		enginetest.Server(t, "calc", server),
 		{Name: "broken", Open: func(context.Context) (mcp.Conn, error) { return nil, errors.New("no connection") }},
 	}}})
 	if err != nil {

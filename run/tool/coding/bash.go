@@ -74,16 +74,7 @@ var errTimeout = errors.New("the command's timeout")
 func bashTool(ws runner, o Options) tool.Tool {
 	t := tool.Define("bash", strings.TrimSpace(bashText), bashSchema, func(ctx context.Context, in bashInput,
 		call tool.Input) (tool.Result, error) {
-		c, err := bashCommand(ws, in)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		if !call.Allows(permission.KindBash, c.Line) {
-			return tool.Result{}, errors.New("the command changed after it was allowed: it was not run")
-		}
-		c.Limits, c.Scripts, c.Allow = call.Limits, call.Scripts, c.Allow.Union(call.Allow)
-		c.Connected = o.Connected
-		timeout, err := bashTimeout(in, o)
+		c, timeout, err := allowedCommand(ws, in, call, o)
 		if err != nil {
 			return tool.Result{}, err
 		}
@@ -171,6 +162,21 @@ func bashCommand(ws runner, in bashInput) (workspace.Command, error) {
 		return workspace.Command{}, errors.New("command is empty")
 	}
 	return ws.Prepare(workspace.Command{Line: in.Command})
+}
+
+// allowedCommand returns the command of a call with what the call may do, and its timeout; 0 means none.
+func allowedCommand(ws runner, in bashInput, call tool.Input, o Options) (workspace.Command, time.Duration, error) {
+	c, err := bashCommand(ws, in)
+	if err != nil {
+		return c, 0, err
+	}
+	if !call.Allows(permission.KindBash, c.Line) {
+		return c, 0, errors.New("the command changed after it was allowed: it was not run")
+	}
+	c.Limits, c.Scripts, c.Allow = call.Limits, call.Scripts, c.Allow.Union(call.Allow)
+	c.Connected = o.Connected
+	timeout, err := bashTimeout(in, o)
+	return c, timeout, err
 }
 
 // bashTimeout returns the timeout of a call; 0 means none.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/tool"
@@ -37,16 +36,7 @@ func Monitor(ws workspace.Workspace, o Options) tool.Tool {
 			return tool.Result{}, errors.New("background jobs are not available here")
 		}
 		run := bashInput{Command: in.Command, Description: in.Description, Timeout: in.Timeout, Background: true}
-		c, err := bashCommand(ws, run)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		if !call.Allows(permission.KindBash, c.Line) {
-			return tool.Result{}, errors.New("the command changed after it was allowed: it was not run")
-		}
-		c.Limits, c.Scripts, c.Allow = call.Limits, call.Scripts, c.Allow.Union(call.Allow)
-		c.Connected = o.Connected
-		timeout, err := bashTimeout(run, o)
+		c, timeout, err := allowedCommand(ws, run, call, o)
 		if err != nil {
 			return tool.Result{}, err
 		}
