@@ -40,8 +40,8 @@ type Options struct {
 	Templates []string // prompt templates, or directories of them
 	Plugins   []string // plugins, or directories of them
 	Settings  []string // settings files, or settings as JSON
-	// Given is what files of Settings and MCPConfig must have, as [config.Digest] returns it, by path: it is an error if
-	// one has changed. nil: nothing is compared.
+	// Given are the digests, from [config.Digest], that files of Settings and MCPConfig must have, by path. It is an error
+	// if a file has another digest. If Given is nil, nothing is compared.
 	Given map[string]string
 
 	// Policy are restrictions of the program that starts this one, as JSON in the form of settings files. They count as

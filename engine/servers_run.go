@@ -243,8 +243,8 @@ func leftOut(report func(knack.Problem)) func(tool, reason string) {
 	}
 }
 
-// chosenTools returns the servers' tools without those that the user removed with --tools, whose value is spec. files
-// are the session's own tools.
+// chosenTools returns the servers' tools in set that --tools leaves. spec is the value of --tools, files are the tools
+// of the session itself.
 func chosenTools(p *Project, spec string, files, set tool.Set) tool.Set {
 	if spec == "" || len(set) == 0 {
 		return set

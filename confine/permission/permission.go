@@ -241,8 +241,9 @@ type PathContext struct {
 // A SkillDir is the directory of a skill in use.
 type SkillDir struct {
 	Dir string
-	// Approved returns nil if a file in Dir has the content that the user approved; then no other file, and no directory,
-	// is read without a question. nil: all of it is the user's own.
+	// Approved returns nil for a file in Dir whose content is as the user approved it. Every other file, and every
+	// directory, needs a question before it is read. If Approved itself is nil, the whole directory belongs to the user,
+	// and nothing in it needs one.
 	Approved func(path string) error
 }
 

@@ -245,7 +245,7 @@ func (r *reader) packages(data []byte, name string) {
 	}
 	r.program("npm", name)
 	for _, dep := range slices.Sorted(maps.Keys(p.Dependencies)) {
-		if wanted().MatchString(dep) {
+		if requirement().MatchString(dep) {
 			r.add(Need{Kind: NPM, Name: dep, From: name})
 		}
 	}

@@ -85,7 +85,8 @@ func projectOf(ctx context.Context) string {
 	return dir
 }
 
-// ofProject reports whether a command may show what was started in dir.
+// ofProject reports whether a command may show jobs that were started in dir: it may unless it was started inside a
+// session of another project.
 func ofProject(ctx context.Context, dir string) bool {
 	project := projectOf(ctx)
 	return project == "" || subpath.Contains(realPath(project), dir)

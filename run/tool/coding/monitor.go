@@ -139,8 +139,8 @@ func (b *job) news() string {
 	return out.String()
 }
 
-// News tells what happened to background commands since it was last called, and no tool has shown: new lines of each
-// Monitor, and each command that ended by itself. nil: nothing.
+// News returns what happened to background commands since the last call and was not shown by a tool: the new lines of
+// each Monitor, and each command that ended by itself. It returns nil if nothing happened.
 func (j *Jobs) News() (lines []string) {
 	j.mu.Lock()
 	all := j.jobs
