@@ -28,7 +28,8 @@ type Options struct {
 	// *workspace.Local gets the sandbox that the settings say; commands elsewhere run without one.
 	In  workspace.Workspace
 	Env Env // nil: the environment of the process
-	// Program is what commands in the sandbox have of this program if it is knack. Its Dir is that of the project.
+	// Program says how commands in the sandbox may use the running program, if that is knack. Its Dir is set to that of
+	// the project.
 	Program sandbox.Program
 	Version string // of the program, for hosts and transcripts; "": devel
 

@@ -96,7 +96,8 @@ type wakes struct {
 	stopped bool
 }
 
-// may reports whether what has ended, or what reports something, may begin a turn.
+// may reports whether a turn may begin because a command has ended (ended), or because a Monitor or a hook reports
+// something (reports).
 func (w *wakes) may(ended, reports bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,8 +116,8 @@ func (w *wakes) begin(event, reports bool) {
 	}
 }
 
-// stop keeps all from beginning turns until the user's next message, with which the model reads what happened. It is
-// called after a turn that failed or was stopped.
+// stop lets nothing begin a turn until the user's next message, with which the model reads what happened. It is called
+// after a turn that failed or was stopped.
 func (w *wakes) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -51,7 +51,7 @@ type oddFile struct {
 // ones, would reach what no absolute path names.
 const maxGitDirs, maxGitPath = 50_000, 2048
 
-// begin is called before a command. Of what is there if no other one runs, nothing was made by a command.
+// begin is called before a command. If no other command runs, nothing that exists then was made by one.
 func (l *gitLeft) begin(n *protectedFiles) {
 	if n.running == 0 {
 		found := l.look(n)
@@ -80,7 +80,7 @@ func (l *gitLeft) begin(n *protectedFiles) {
 	}
 }
 
-// recorded returns what the journal has of what was there before a command.
+// recorded returns what the journal records: what was there before a command.
 func (l *gitLeft) recorded() (all []string) {
 	all = slices.Collect(maps.Values(l.odd))
 	for path, programs := range l.steps {

@@ -51,7 +51,7 @@ type Policy struct {
 	Network bool     `json:"network,omitempty"`
 	Env     []string `json:"env,omitempty"`   // names of variables to pass, in addition to the built-in list
 	NoEnv   []string `json:"noEnv,omitempty"` // names of variables that no command gets
-	// Program is what commands have of the running program.
+	// Program says how commands may use the running program.
 	Program Program `json:"program,omitzero"`
 	// State is a directory for records of running commands. They show the next process in Dir what
 	// a killed process left behind. "": no records.

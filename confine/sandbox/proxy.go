@@ -282,8 +282,8 @@ func (p *proxy) request(conn net.Conn) {
 	io.Copy(conn, out)
 }
 
-// openPort lets the command reach a port of this machine's loopback interface on which nothing listens inside, if that is
-// decided so, and something here does. listen makes a listener inside.
+// openPort lets the command reach a port of this machine's loopback interface if a program of this machine listens
+// there, nothing inside the sandbox does, and the decision is to open it. listen makes a listener inside.
 func (p *proxy) openPort(port int, listen func(port int) (net.Listener, error)) bool {
 	p.opening.Lock()
 	defer p.opening.Unlock()

@@ -37,7 +37,8 @@ type halfDone struct {
 	undone, head               string
 
 	updates bool // git has updated the work tree, not only the index
-	// elsewhere means that git of another program, such as the user's in another terminal, wrote what no command could.
+	// elsewhere means that git wrote what no command could have written: it ran outside the sandbox, as in another
+	// terminal of the user's.
 	elsewhere bool
 	stopped   []string
 	remove    []writtenFile

@@ -36,8 +36,8 @@ type unsearchedDir struct {
 	below []string // names of directories in it
 }
 
-// maxUnsearched limits the directories that are searched, and maxRepositories those that have a repository of the user,
-// and the submodules of an index that are judged at once.
+// maxUnsearched limits the number of directories that are searched. maxRepositories limits how many of them may contain
+// a repository of the user, and how many submodules of an index are judged at once.
 const maxUnsearched, maxRepositories = 100_000, 64
 
 func newUnsearched() *unsearched {
@@ -126,7 +126,7 @@ func readUnsearched(dir string, changed int64) (d unsearchedDir, names []string)
 	return d, names
 }
 
-// tell has a repository judged at once, or when the commands have ended that run now.
+// tell reports a repository that was found. It is judged at once or, if commands run, when they have ended.
 func (u *unsearched) tell(n *protectedFiles, dir string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -216,7 +216,8 @@ func (c *counter) begin(line []byte) {
 	c.turns = append(c.turns, turn{entry: e.ID})
 }
 
-// costOf returns what an answer cost: the number that follows its usage, which is after all that others wrote.
+// costOf returns what an answer cost: the number after the last "usage" in its line. Text of models and users, which
+// could contain such a number, comes before it.
 func costOf(line []byte) float64 {
 	i := bytes.LastIndex(line, []byte(`"usage":{`))
 	if i < 0 {

@@ -333,7 +333,7 @@ func (r *runner) models() error {
 	return nil
 }
 
-// repeat makes a replay have the trials and configurations that were recorded, where the caller does not say others.
+// repeat gives a replay the trials and configurations that were recorded, unless the caller asks for others.
 func (r *runner) repeat(set *eval.Set, o *eval.Options) {
 	if r.o.Mode != record.Replay {
 		return

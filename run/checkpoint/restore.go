@@ -67,7 +67,7 @@ func (j *Journal) Contents(ctx context.Context, entry int, path string) (now, th
 	return now, then, err
 }
 
-// maxCompared is how large a file may be of which Contents returns what is in it now, in bytes.
+// maxCompared is the size in bytes above which Contents does not return what is in a file now.
 const maxCompared = 1 << 30
 
 // Restore brings the files back to their state before the turn with an entry, or before the first turn after it that

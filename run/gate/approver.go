@@ -144,8 +144,8 @@ type Update struct {
 	Keep    bool            // Rules that allow also apply in later sessions
 	Mode    permission.Mode // "": unchanged. Bypass is possible only if the Gate was started in it
 	Dirs    []string        // absolute; treated as part of the workspace
-	// Remove takes Rules and Dirs back, and Replace all other rules with the Verdict, as far as updates of this session
-	// added them.
+	// Remove takes back Rules and Dirs. Replace takes back all other rules with the Verdict. Both affect only what updates
+	// of this session added.
 	Remove, Replace bool
 }
 

@@ -212,8 +212,8 @@ func New(event Event, matcher, name string, f Func) (Hook, error) {
 // Refuse makes a guard block each call that it matches, because its definition cannot be understood.
 func (h *Hook) Refuse(why string) { h.invalid, h.Required = why, true }
 
-// Meant returns a guard that always fails for each event in problems that is nearly the name of one that guards. Who
-// uses hooks in spite of such problems adds them: the calls would run unchecked otherwise.
+// Meant returns a guard that always fails for each problem whose event is a misspelt name of an event that guards.
+// Callers that use hooks in spite of such problems add these guards; otherwise the calls would run unchecked.
 func Meant(problems []Problem) (guards []Hook) {
 	for _, p := range problems {
 		if p.Guard != "" {

@@ -22,7 +22,7 @@ import (
 	"github.com/knack-agent/knack/run/tool"
 )
 
-// maxTurns is how often a goal is judged before the conversation stops; the limits of the session count besides.
+// maxTurns is how often a goal is judged before the conversation stops. The limits of the session apply, too.
 const maxTurns = 20
 
 // maxText is how long a goal may be, in bytes.
@@ -31,7 +31,7 @@ const maxText = 4 << 10
 //go:embed ProposeGoal.json
 var proposeSchema []byte
 
-// Part is goals: /goal, the goal of a skill in use, and a tool with which the model proposes one.
+// Part provides goals: the command /goal, the goal of a skill in use, and a tool with which the model proposes one.
 func Part() engine.Part {
 	return engine.Part{Name: name, Open: open,
 		Known: func(engine.Brought) engine.PartTools { return engine.PartTools{Unlisted: tool.Set{propose(nil)}} },

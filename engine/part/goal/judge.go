@@ -72,7 +72,7 @@ func parse(answer string) (v verdict, ok bool) {
 	return verdict{OK: *read.OK, Reason: strings.TrimSpace(read.Reason), Impossible: read.Impossible}, true
 }
 
-// What a judge sees at most of a conversation: its end.
+// A judge sees the end of a conversation, within these limits in bytes.
 const (
 	maxExcerpt = 24 << 10
 	maxPiece   = 6 << 10

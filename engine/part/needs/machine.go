@@ -22,13 +22,13 @@ var programsText string
 //go:embed modules.txt
 var modulesText string
 
-// A program is how the managers of packages call what contains it; "": they do not have it.
+// A program has the names of the packages that contain it, by package manager; "": that one has no such package.
 type program struct {
 	apt, brew, dnf string
 	instead        []string // programs that do as well
 }
 
-// programs are those that commands are looked for, with the packages that have them.
+// programs returns the programs that are recognized in the commands of a skill, with their packages.
 var programs = sync.OnceValue(func() map[string]program {
 	all := map[string]program{}
 	for line := range strings.Lines(programsText) {
@@ -61,7 +61,7 @@ var modules = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// found reports whether a program is on PATH, or one that does as well, in a sufficient version.
+// found reports whether a program, or one that can replace it, is on PATH in a sufficient version.
 func found(ctx context.Context, n Need) bool {
 	p, known := programs()[n.Name]
 	for _, name := range append([]string{n.Name}, p.instead...) {

@@ -53,7 +53,7 @@ func (r *reader) add(n Need) {
 	}
 }
 
-// program adds a program if it is one that installs are known for.
+// program adds a program if it is among programs.
 func (r *reader) program(name, from string) {
 	if name == "python" || name == "pip" || name == "pip3" {
 		name = "python3"

@@ -153,8 +153,8 @@ func OtherKeys(path string) (keys []string, ok bool) {
 	return slices.Sorted(maps.Keys(top)), true
 }
 
-// IsClaudes reports whether a variable is one that Claude Code itself reads: that hooks get it, too, is not what it was
-// written for.
+// IsClaudes reports whether a variable is one that Claude Code itself reads. Whoever set it meant Claude Code, even
+// though hooks get it, too.
 func IsClaudes(variable string) bool {
 	return slices.ContainsFunc([]string{"CLAUDE_", "ANTHROPIC_", "DISABLE_", "ENABLE_", "MAX_MCP_", "MAX_THINKING_", "BASH_",
 		"MCP_", "SLASH_COMMAND_", "USE_BUILTIN_", "VERTEX_", "API_TIMEOUT_"}, func(prefix string) bool {

@@ -41,15 +41,15 @@ func (n *node) off() bool {
 	return n.kind == '0' || n.kind == 'b' && !n.yes || n.kind == 's' && n.text == ""
 }
 
-// heeds reports whether a restriction counts in a file: some do only in an administrator's, not in a project's, or only on
-// the command line.
+// heeds reports whether a restriction has an effect in a file. Some have one only in an administrator's file, only on
+// the command line, or everywhere but in a project's file.
 func (from *layer) heeds(row []string) bool {
 	has := func(word string) bool { return slices.Contains(row, word) }
 	return !(has("managed") && from.origin != permission.Managed || has("user") && from.project ||
 		has("flags") && !from.flag && !from.policy)
 }
 
-// allows reports whether a restriction that is one only if it is false is true: nobody follows it.
+// allows reports whether a setting that restricts only when it is false is true. Such a value has no effect.
 func (n *node) allows(row []string) bool {
 	return slices.Contains(row, "if-false") && n.kind == 'b' && n.yes
 }
@@ -156,7 +156,7 @@ func allowsOnly(name string) bool {
 	return strings.HasPrefix(name, "allowed") || name == "availableModels" || name == "strictKnownMarketplaces"
 }
 
-// shapeOf returns what checks the value of a restriction that hold keeps; nil: hold keeps none.
+// shapeOf returns the check for the value of a restriction that hold keeps. It is nil if hold does not keep this one.
 func shapeOf(row []string) func(n *node) (at *node, want string) {
 	for _, word := range row {
 		if f := shapes()[word]; f != nil {

@@ -247,7 +247,7 @@ func (p *page) skillEvents(x *conversation) {
 	}
 }
 
-// look is how often a session's file is looked at for a browser that follows it.
+// look is the interval at which the file of a session is checked for a browser that follows it.
 const look = 500 * time.Millisecond
 
 // events tells a browser, as server-sent events, that a session has changed, until it leaves.

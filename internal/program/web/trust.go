@@ -122,7 +122,7 @@ func (p *page) diff(text string) {
 	p.F("</pre>\n")
 }
 
-// ifText returns markup if something is so.
+// ifText returns markup if a condition holds, and nothing otherwise.
 func ifText(so bool, then markup.HTML) markup.HTML {
 	if so {
 		return then

@@ -13,9 +13,9 @@ import (
 // maxSteps is how many schemas may apply to one value.
 const maxSteps = 10_000
 
-// Endless reports whether to compare a value with a schema may take for ever, or as good as for ever: parts of it refer to
-// themselves, or each to several others, for the same value. Such a comparison ends the program when its stack is full. A
-// schema that cannot be followed counts as endless, one that is no JSON does not.
+// Endless reports whether comparing a value with a schema may never end, or practically never: parts of the schema
+// refer to themselves for the same value, or each to several others. Such a comparison overflows the stack, which ends
+// the program. A schema whose references cannot be followed counts as endless. One that is not JSON does not.
 func Endless(data json.RawMessage) bool {
 	var root any
 	if json.Unmarshal(data, &root) != nil {

@@ -225,7 +225,7 @@ func (p *Program) touch(path string, mode int, fd number) {
 	p.do(syscall.SYS_OPENAT, atFdcwd, path, flags, mode).to(fd)
 }
 
-// ProgramDir is a directory that a command finds its PATH, and ProgramFile the only file in it: the program that
+// ProgramDir is a directory that a command finds in its PATH. ProgramFile is the only file in it: the program that
 // started the sandbox.
 const (
 	ProgramDir  = "/dev/.program"
