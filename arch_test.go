@@ -403,9 +403,9 @@ func TestSetTyped(t *testing.T) {
 	}
 }
 
-// TestOpens: files and directories are opened for reading by internal/leaf/regular, because a pipe, a device or a socket
-// may lie where one is expected, and waits, or is read without end. The rest is listed with what it opens; nothing there
-// is a directory in which a model or a stranger writes.
+// TestOpens: files and directories are opened for reading by internal/leaf/regular, because a pipe, a device or a
+// socket may lie where one is expected, and waits, or is read without end. The rest is listed with what it opens;
+// nothing there is a directory in which a model or a stranger writes.
 func TestOpens(t *testing.T) {
 	data, err := os.ReadFile("testdata/opens.txt")
 	if err != nil {

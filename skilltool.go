@@ -15,8 +15,8 @@ import (
 )
 
 // A SkillTool is the tool with which a model calls skills, for a program with a loop of its own. Name, Description and
-// Schema are for the API of the model's vendor; the input of each call goes to [SkillTool.Call]. It does not change, and
-// is safe for concurrent use: make another one, or announce [Listing.Since], when the catalogue has changed.
+// Schema are for the API of the model's vendor; the input of each call goes to [SkillTool.Call]. It does not change,
+// and is safe for concurrent use: make another one, or announce [Listing.Since], when the catalogue has changed.
 type SkillTool struct {
 	Name        string          // Skill
 	Description string          // with the list of skills
@@ -27,9 +27,9 @@ type SkillTool struct {
 	base    Invocation
 }
 
-// SkillTool returns the tool for the skills that in.View offers to models. Every call becomes an Invocation like in, with
-// a name and arguments: in.Shell decides what becomes of inline commands (nil: they are left as text), in.Hash and the
-// rest are as in [Catalog.Invoke].
+// SkillTool returns the tool for the skills that in.View offers to models. Every call becomes an Invocation like in,
+// with a name and arguments: in.Shell decides what becomes of inline commands (nil: they are left as text), in.Hash and
+// the rest are as in [Catalog.Invoke].
 func (c *Catalog) SkillTool(in Invocation) SkillTool {
 	in.By, in.View.For = ByModel, ByModel
 	l := c.Listing(in.View)

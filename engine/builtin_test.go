@@ -14,8 +14,8 @@ import (
 	"github.com/knack-agent/knack/run/mcp"
 )
 
-// TestHostPlugin: a host's program has a plugin of its own, with a skill that has files and a computed text, a hook and a
-// server, and its users switch it on and off.
+// TestHostPlugin: a host's program has a plugin of its own, with a skill that has files and a computed text, a hook and
+// a server, and its users switch it on and off.
 func TestHostPlugin(t *testing.T) {
 	t.Parallel()
 	files := fstest.MapFS{

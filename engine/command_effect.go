@@ -70,7 +70,8 @@ func (c Command) checkHost(host Host, mode permission.Mode, in agent.Input) erro
 	return nil
 }
 
-// checkBypass returns errBypassAtStart for the mode bypassPermissions, by whatever name, unless it is the configured mode.
+// checkBypass returns errBypassAtStart for the mode bypassPermissions, by whatever name, unless it is the configured
+// mode.
 func checkBypass(configured, to permission.Mode) error {
 	if m, err := permission.ParseMode(string(to)); err == nil && m == permission.Bypass && configured != permission.Bypass {
 		return errBypassAtStart

@@ -16,8 +16,9 @@ import (
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
-// TestEverydayClaude counts the questions that Claude Code asks in the sessions of testdata/everyday, if KNACK_CLAUDE is
-// its program: none of them asks more questions here, wherever it runs. Each is answered with one yes, as in TestEveryday.
+// TestEverydayClaude counts the questions that Claude Code asks in the sessions of testdata/everyday, if KNACK_CLAUDE
+// is its program: none of them asks more questions here, wherever it runs. Each is answered with one yes, as in
+// TestEveryday.
 func TestEverydayClaude(t *testing.T) {
 	program := os.Getenv("KNACK_CLAUDE")
 	if program == "" {

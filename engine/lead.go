@@ -17,8 +17,8 @@ import (
 )
 
 // leading returns the definition, of the host or the project, of the agent that leads a session, by its options or the
-// settings, and changes the options accordingly. A definition that restricts in a way which a session cannot is an error. nil: none
-// leads.
+// settings, and changes the options accordingly. A definition that restricts in a way which a session cannot is an
+// error. nil: none leads.
 func leading(p *Project, o *SessionOptions) (*agent.Definition, error) {
 	set := o.Agent == ""
 	if o.Agent = cmp.Or(o.Agent, p.config.Settings.Agent); o.Agent == "" || o.Agent == "none" {

@@ -71,7 +71,8 @@ type Brought struct {
 	// Check returns nil if the user has approved a project's file with this content. It may be called at any time.
 	Check func(file string, data []byte) error
 	// CheckSkill returns an error if the files of a skill are not those that the user approved or installed. check does it
-	// for the bytes of one of its files; nil: nobody approves them, as they are the user's own. It may be called at any time.
+	// for the bytes of one of its files; nil: nobody approves them, as they are the user's own. It may be called at any
+	// time.
 	CheckSkill func(*knack.Skill) (check func(file string, data []byte) error, err error)
 	// Names returns the names of the program's tools, which nothing else may have; nil: there are none.
 	Names func() []string
@@ -109,8 +110,8 @@ type Live struct {
 	// Placed returns tools that work in a Place, such as programs that run there. It is called when the session begins, when
 	// it moves, and for each agent.
 	Placed func(Place, coding.Options) tool.Set
-	// SkillTools returns the tools that a skill brings, as they work in a Place. It is called before each request while the
-	// skill is in use, also for agents.
+	// SkillTools returns the tools that a skill brings, as they work in a Place. It is called before each request while
+	// the skill is in use, also for agents.
 	SkillTools func(*knack.Skill, Place, coding.Options) tool.Set
 	// Wrap changes the tools that work on files in a Place. The parts wrap them in the order in which they stand in
 	// Options.Parts, so that the last one is the first to see a call.
@@ -125,8 +126,9 @@ type Live struct {
 	// Note returns what the model must know before a request, given the state of its log; nil: nothing new. Several parts
 	// tell it in one message.
 	Note func(Asking, session.State) *session.Note
-	// GoOn is called when a turn of the session would end with the model's answer. A note with a text for the model makes the
-	// turn go on; one without is only recorded; nil: it may end. Of several parts, the first that returns a note counts.
+	// GoOn is called when a turn of the session would end with the model's answer. A note with a text for the model makes
+	// the turn go on; one without is only recorded; nil: it may end. Of several parts, the first that returns a note
+	// counts.
 	GoOn func(context.Context) (*session.Note, error)
 	// Messages changes the messages of each request, also of sub-agents, but not the log; the parts do it in the order in
 	// which they stand in Options.Parts. It may change the slice, and nothing in it.

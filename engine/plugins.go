@@ -280,8 +280,8 @@ func (s *Plugins) verify(name, skill string) error {
 	return nil
 }
 
-// checkOf returns what checks the bytes of a file of a plugin, or of a single skill, which has no plugin; nil: there is no
-// such plugin, or it was not installed.
+// checkOf returns what checks the bytes of a file of a plugin, or of a single skill, which has no plugin; nil: there is
+// no such plugin, or it was not installed.
 func checkOf(used []usedPlugin, name, skill string) func(file string, data []byte) error {
 	for _, x := range used {
 		if x.Name == name && (name != "" || x.id == skill) && x.files != nil {

@@ -97,8 +97,8 @@ type Summary struct {
 	To    int
 }
 
-// Summarise lets the session's model write a summary and returns the entry that has it: a compaction or, for what is left
-// behind, a note.
+// Summarise lets the session's model write a summary and returns the entry that has it: a compaction or, for what is
+// left behind, a note.
 func (s *Session) Summarise(ctx context.Context, o Summary) (e session.Entry, err error) {
 	t := s.Now()
 	if err := t.useModel(ctx); err != nil {

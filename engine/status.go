@@ -85,8 +85,9 @@ func Notification(lines ...string) agent.Input {
 		strings.Join(lines, "\n") + "\n</task-notification>"}
 }
 
-// maxWoken is the number of turns that hooks with asyncRewake and Monitors may begin between two messages of the user, so
-// that one that always reports something does not spend money unattended. What ends is not counted: the model started it.
+// maxWoken is the number of turns that hooks with asyncRewake and Monitors may begin between two messages of the user,
+// so that one that always reports something does not spend money unattended. What ends is not counted: the model
+// started it.
 const maxWoken = 8
 
 // wakes counts the turns that hooks and Monitors begin, anew from each message of the user.
@@ -124,8 +125,8 @@ func (w *wakes) stop() {
 	w.stopped = true
 }
 
-// happened returns what happened in the background that the model does not know: whether a command has ended, and whether
-// a Monitor or a hook reports something.
+// happened returns what happened in the background that the model does not know: whether a command has ended, and
+// whether a Monitor or a hook reports something.
 func (j *jobs) happened(hooks *hook.Runner) (ended, reports bool) {
 	for _, x := range j.List() {
 		ended = ended || !x.Running && !x.Seen && !x.Stopped

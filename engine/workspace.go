@@ -159,8 +159,8 @@ func (e *Engine) confine(local *workspace.Local, p *Project) (*permission.Git, *
 	return git, box, nil
 }
 
-// namedFiles returns the names, for what is protected as .git is, of files that the options name for settings and servers:
-// a later start would take from them what it allows. Relative paths are below dir.
+// namedFiles returns the names, for what is protected as .git is, of files that the options name for settings and
+// servers: a later start would take from them what it allows. Relative paths are below dir.
 func (o *Options) namedFiles(dir string) (names []string) {
 	for _, path := range absolutePaths(dir, slices.Concat(o.Settings, o.MCPConfig)) {
 		if filepath.IsAbs(path) {

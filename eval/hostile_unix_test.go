@@ -14,8 +14,8 @@ import (
 	"github.com/knack-agent/knack/eval"
 )
 
-// TestHostileFiles: what a set copies into a trial, or compares with it, comes from the set, and is no repository of git.
-// Found by attack: a fixture that was a link to the home directory was copied to where the model reads.
+// TestHostileFiles: what a set copies into a trial, or compares with it, comes from the set, and is no repository of
+// git. Found by attack: a fixture that was a link to the home directory was copied to where the model reads.
 func TestHostileFiles(t *testing.T) {
 	home, dir := t.TempDir(), t.TempDir()
 	write := func(name, text string) {

@@ -160,8 +160,8 @@ func picture(vt *terminaltest.VT, width, height int, p palette, title string) st
 	return b.String()
 }
 
-// inTurn draws pictures of one size one after the other, two seconds each, again and again. Whoever wants no motion sees
-// the last one.
+// inTurn draws pictures of one size one after the other, two seconds each, again and again. Whoever wants no motion
+// sees the last one.
 func inTurn(pictures []string, width, height int) string {
 	var b strings.Builder
 	n := len(pictures)

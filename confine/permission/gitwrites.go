@@ -600,7 +600,8 @@ func (t *worktree) add(sub string, args []string, confined bool) {
 			t.file(filepath.Join(t.repo.dirs[1], "config"))
 		}
 	case "branch":
-		// Git writes the configuration anew when a branch of its own goes, moves or is copied, also if it has no section there.
+		// Git writes the configuration anew when a branch of its own goes, moves or is copied, also if it has no section
+		// there.
 		moves := has("-d", "-D", "--delete", "-m", "-M", "--move", "-c", "-C", "--copy") && !has("-r", "--remotes")
 		if moves || value("-u") != "" || value("--set-upstream-to") != "" || has("--unset-upstream", "--edit-description") {
 			t.file(filepath.Join(t.repo.dirs[1], "config"))

@@ -292,9 +292,9 @@ func TestGitOwnFiles(t *testing.T) {
 	}
 }
 
-// TestGitOwnFilesOnce: no answer for longer opens git's own files or a new repository, since such a rule would open them
-// to every later command. A rule that somebody wrote for one opens it to git, and asks where other programs of the line
-// could write it, too.
+// TestGitOwnFilesOnce: no answer for longer opens git's own files or a new repository, since such a rule would open
+// them to every later command. A rule that somebody wrote for one opens it to git, and asks where other programs of the
+// line could write it, too.
 func TestGitOwnFilesOnce(t *testing.T) {
 	g := newGitGround(t)
 	g.git("repo", "checkout", "-qf")

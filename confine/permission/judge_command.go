@@ -509,8 +509,8 @@ func (j *judge) outerFile(s Subject, program string, n pathNames, c *bash.Simple
 	}
 }
 
-// sources returns the names in a directory of what a command copies or moves there, if the directory is the k-th file of
-// the command; nil: it is something else, or they are not known.
+// sources returns the names in a directory of what a command copies or moves there, if the directory is the k-th file
+// of the command; nil: it is something else, or they are not known.
 func sources(c *bash.SimpleCommand, program string, k int) (names []string) {
 	if !slices.Contains([]string{"cp", "mv", "ln", "install", "scp"}, program) || k != len(c.Files)-1 {
 		return nil

@@ -85,8 +85,8 @@ func wideUse(command string) string {
 
 // RunsGiven reports whether a rule for commands covers a program that runs what it reads, or what its words spell out:
 // sh, python -c, xargs, env, sudo, ssh; or that it opens git's own files, in which git is given programs to run. An
-// answer makes no such rule, because it would cover far more than the call that was approved: Bash(sh) covers whatever is
-// piped into sh, and Edit(.git/config) opens that file to every command. People may write one.
+// answer makes no such rule, because it would cover far more than the call that was approved: Bash(sh) covers whatever
+// is piped into sh, and Edit(.git/config) opens that file to every command. People may write one.
 func (r Rule) RunsGiven() bool {
 	switch kind, _ := kindOf(r.Tool); {
 	case kind == "*":

@@ -379,8 +379,9 @@ func TestPutBackKinds(t *testing.T) {
 	}
 }
 
-// TestPutBackElsewhere: what the user does with git in another terminal while a command runs stays: no command could have
-// written a file that is read-only for it. Found by use: a checkout was undone, and a file of a new commit was removed.
+// TestPutBackElsewhere: what the user does with git in another terminal while a command runs stays: no command could
+// have written a file that is read-only for it. Found by use: a checkout was undone, and a file of a new commit was
+// removed.
 func TestPutBackElsewhere(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
@@ -439,8 +440,8 @@ func TestPutBackElsewhere(t *testing.T) {
 	}
 }
 
-// TestRemovedMeanwhile: protected files that are removed while a command runs do not keep other commands from starting, and
-// what a command puts in their place is new. Found by use: with a job in the background every command failed.
+// TestRemovedMeanwhile: protected files that are removed while a command runs do not keep other commands from starting,
+// and what a command puts in their place is new. Found by use: with a job in the background every command failed.
 func TestRemovedMeanwhile(t *testing.T) {
 	b := newFixture(t).complete()
 	dir := filepath.Join(b.home, "work")

@@ -47,8 +47,8 @@ type oddFile struct {
 	ctime    int64
 }
 
-// maxGitDirs limits the directories of gitLeft, and maxGitPath the bytes of their paths: git, which uses shorter relative
-// ones, would reach what no absolute path names.
+// maxGitDirs limits the directories of gitLeft, and maxGitPath the bytes of their paths: git, which uses shorter
+// relative ones, would reach what no absolute path names.
 const maxGitDirs, maxGitPath = 50_000, 2048
 
 // begin is called before a command. If no other command runs, nothing that exists then was made by one.
@@ -224,8 +224,8 @@ func (l *gitLeft) end(n *protectedFiles, opened dirSet) (notes []string) {
 	return notes
 }
 
-// disarmInner renames what git runs in a repository that a command made inside a git directory: git fetch enters one that
-// objects/info/alternates names, and so does whoever looks around.
+// disarmInner renames what git runs in a repository that a command made inside a git directory: git fetch enters one
+// that objects/info/alternates names, and so does whoever looks around.
 func (l *gitLeft) disarmInner(n *protectedFiles, dir string) []string {
 	if l.inner[dir] || !isInner(n, dir) {
 		return nil
@@ -251,7 +251,8 @@ func isInner(n *protectedFiles, dir string) bool {
 	return err == nil && isBareGit(names)
 }
 
-// readClosed adds what has changed since the command began in git directories of other worktrees, which look leaves out.
+// readClosed adds what has changed since the command began in git directories of other worktrees, which look leaves
+// out.
 func (l *gitLeft) readClosed(n *protectedFiles, found map[string]oddFile) {
 	other, now := newGitLeft(), map[string]oddFile{}
 	for tree := range n.closed {

@@ -221,8 +221,8 @@ func (c *clone) write(name, text string, t *testing.T) {
 	}
 }
 
-// TestRebaseSteps: what a command writes into the list of a rebase runs in the sandbox only. Inside, a rebase that stopped
-// goes on with all its steps.
+// TestRebaseSteps: what a command writes into the list of a rebase runs in the sandbox only. Inside, a rebase that
+// stopped goes on with all its steps.
 func TestRebaseSteps(t *testing.T) {
 	const begin = "git checkout -q side; GIT_EDITOR=true git rebase -q -x 'echo ran >> ran.txt' main; echo 5 > f; git add f"
 	t.Run("inside", func(t *testing.T) {
@@ -319,8 +319,8 @@ func TestGitInner(t *testing.T) {
 	}
 }
 
-// TestGitUnfinished: what a command writes into the state of a rebase, cherry-pick or merge makes git outside the sandbox
-// run, read and write nothing.
+// TestGitUnfinished: what a command writes into the state of a rebase, cherry-pick or merge makes git outside the
+// sandbox run, read and write nothing.
 func TestGitUnfinished(t *testing.T) {
 	t.Run("list too long", func(t *testing.T) {
 		c := newClone(t)

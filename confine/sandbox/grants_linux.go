@@ -304,7 +304,8 @@ func (g *grants) missing(at fileName) string {
 	return ""
 }
 
-// present returns what an allowance opens, or a directory that the command made above that, if it exists and has a name.
+// present returns what an allowance opens, or a directory that the command made above that, if it exists and has a
+// name.
 func (g *grants) present(at fileName) string {
 	is := func(path string) bool {
 		return filepath.Base(path) == at.name && identity(filepath.Dir(path)) == at.dir && identity(path) != (inode{})
@@ -488,9 +489,9 @@ func (c *caller) umask() (mask uint64) {
 	return mask
 }
 
-// lazily returns the grants of an allowance: what it opens outside the workspace in directories that the command sees as
-// they are, except for secrets, and what it opens in the workspace in a directory that is protected.
-// dirs are the directories of the workspace, temp what is replaced by empty directories.
+// lazily returns the grants of an allowance: what it opens outside the workspace in directories that the command sees
+// as they are, except for secrets, and what it opens in the workspace in a directory that is protected. dirs are the
+// directories of the workspace, temp what is replaced by empty directories.
 func (p *Policy) lazily(links *resolver, allowed, dirs, temp []string) (paths []string) {
 	secrets := links.real(p.Secrets)
 	seen := append(slices.Clone(dirs), links.real([]string{p.Home})...)

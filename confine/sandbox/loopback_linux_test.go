@@ -16,8 +16,8 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 )
 
-// TestMachinePort: a command reaches a server of this machine by its port if that is decided so, and is asked about once;
-// a server that it starts itself, and a port on which nothing listens, are not asked about.
+// TestMachinePort: a command reaches a server of this machine by its port if that is decided so, and is asked about
+// once; a server that it starts itself, and a port on which nothing listens, are not asked about.
 func TestMachinePort(t *testing.T) {
 	b := newFixture(t).complete()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -165,8 +165,8 @@ func isProgram(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// hostIn returns the host name or address in a word of a message. A name that ends like java.net.ConnectException is that
-// of an error.
+// hostIn returns the host name or address in a word of a message. A name that ends like java.net.ConnectException is
+// that of an error.
 func hostIn(word string) (string, bool) {
 	if last := word[strings.LastIndexByte(word, '.')+1:]; last != strings.ToLower(last) && last != strings.ToUpper(last) {
 		return "", false

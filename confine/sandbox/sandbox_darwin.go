@@ -130,6 +130,6 @@ func (s *system) close(p *Policy) { s.limits.close(p) }
 
 func (*system) layered(*Policy, Report) ([]string, string) { return nil, "no layers on macOS" }
 
-// MachineListens reports whether a program of this machine listens on a port that a command with a loopback interface of
-// its own cannot reach: here it has none.
+// MachineListens reports whether a program of this machine listens on a port that a command with a loopback interface
+// of its own cannot reach: here it has none.
 func MachineListens(port string) bool { return false }

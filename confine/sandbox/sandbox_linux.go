@@ -424,7 +424,8 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	return r, nil
 }
 
-// ownProgram returns the path of Program if its file is still the one that runs. What took its place since may be a command's.
+// ownProgram returns the path of Program if its file is still the one that runs. What took its place since may be a
+// command's.
 func (p *Policy) ownProgram() string {
 	if p.Program.Path == "" {
 		return ""

@@ -30,6 +30,6 @@ func (*system) close(*Policy) {}
 
 func (*system) layered(*Policy, Report) ([]string, string) { return nil, "" }
 
-// MachineListens reports whether a program of this machine listens on a port that a command with a loopback interface of
-// its own cannot reach: here it has none.
+// MachineListens reports whether a program of this machine listens on a port that a command with a loopback interface
+// of its own cannot reach: here it has none.
 func MachineListens(port string) bool { return false }

@@ -254,8 +254,8 @@ func isStream(sock int) bool {
 	return err == nil && kind == unix.SOCK_STREAM
 }
 
-// loopbackPort returns the port of an IPv4 address of the loopback interface; 0: it is another address. Programs try that
-// after one of IPv6.
+// loopbackPort returns the port of an IPv4 address of the loopback interface; 0: it is another address. Programs try
+// that after one of IPv6.
 func loopbackPort(address []byte) int {
 	if len(address) < 8 || binary.NativeEndian.Uint16(address) != unix.AF_INET || address[4] != 127 {
 		return 0

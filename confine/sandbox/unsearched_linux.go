@@ -16,8 +16,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
-// Directories such as node_modules are too large to be looked at before and after each command. A repository of git that
-// a command makes there is found soon after the command, while nobody waits.
+// Directories such as node_modules are too large to be looked at before and after each command. A repository of git
+// that a command makes there is found soon after the command, while nobody waits.
 
 // An unsearched searches the directories that look passes over for repositories.
 type unsearched struct {

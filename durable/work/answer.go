@@ -27,8 +27,8 @@ func (q Question) Choices() []Option {
 	return q.Options
 }
 
-// AnswerTo returns the answer that a text means: the name or the number of a choice, yes or no, or the text itself where
-// that is asked for.
+// AnswerTo returns the answer that a text means: the name or the number of a choice, yes or no, or the text itself
+// where that is asked for.
 func (q Question) AnswerTo(text string) (batch.Answer, error) {
 	options := q.Choices()
 	i := slices.IndexFunc(options, func(o Option) bool {

@@ -99,8 +99,8 @@ func weakened(dir, settings string) (mode string, open bool, err error) {
 	return mode, sandbox == "off", errors.Join(bad, worse)
 }
 
-// textBelow returns the text that an object has under a name. Names count as in settings: with their letter case, and of
-// two the last.
+// textBelow returns the text that an object has under a name. Names count as in settings: with their letter case, and
+// of two the last.
 func textBelow(object json.RawMessage, name string) (text string, err error) {
 	if object == nil {
 		return "", nil

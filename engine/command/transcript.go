@@ -218,10 +218,10 @@ func before(branch iter.Seq[session.Entry], id int) iter.Seq[session.Entry] {
 	}
 }
 
-// tree shows the user's messages on all branches, or moves to an entry, from which the next message
-// continues. Moving to one of the user's own messages moves to the entry before it and shows its text,
-// so that it can be sent again. A text after the number becomes the entry's label; after + it says what a summary of what
-// is left behind should pay attention to.
+// tree shows the user's messages on all branches, or moves to an entry, from which the next message continues. Moving
+// to one of the user's own messages moves to the entry before it and shows its text, so that it can be sent again. A
+// text after the number becomes the entry's label; after + it says what a summary of what is left behind should pay
+// attention to.
 func tree(ctx context.Context, s *engine.Session, at string) (engine.Reply, error) {
 	if s.Log().Last() == 0 {
 		return engine.Reply{}, engine.ErrEmpty

@@ -233,8 +233,8 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// TestReadToolsHead checks that a definition far into the head of a program, which engine/part/own finds, is a tool for a
-// plugin's page, too.
+// TestReadToolsHead checks that a definition far into the head of a program, which engine/part/own finds, is a tool for
+// a plugin's page, too.
 func TestReadToolsHead(t *testing.T) {
 	line := "# " + strings.Repeat("x", 5<<10) + "\n"
 	p := Read(fstest.MapFS{

@@ -769,8 +769,9 @@ func (r *reader) parts(field string, given json.RawMessage, seen string, file fu
 	}
 }
 
-// ToolMark begins the definition of a tool in a comment of a program, in its first MaxHead bytes. Package engine/part/own
-// reads the definition; what is a tool is decided here for both, so that a plugin's page names each one.
+// ToolMark begins the definition of a tool in a comment of a program, in its first MaxHead bytes. Package
+// engine/part/own reads the definition; what is a tool is decided here for both, so that a plugin's page names each
+// one.
 const (
 	ToolMark = "knack-tool:"
 	MaxHead  = 64 << 10

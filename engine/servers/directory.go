@@ -27,8 +27,8 @@ type Project interface {
 // DefaultFirstWait is the FirstWait of a project that says nothing about it.
 const DefaultFirstWait = 5 * time.Second
 
-// Directory has the MCP servers of the settings and of the project, which the sessions of a directory share. Its methods
-// may be called at any time and from any goroutine. The exported fields are set before the first call.
+// Directory has the MCP servers of the settings and of the project, which the sessions of a directory share. Its
+// methods may be called at any time and from any goroutine. The exported fields are set before the first call.
 type Directory struct {
 	Project func() Project
 	Library *knack.Library      // gets the servers' skills

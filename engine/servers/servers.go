@@ -1,7 +1,7 @@
 // Package servers holds the MCP servers of an engine while they run: those that the sessions of a directory share, and
-// those of one session. It says what they offer (tools, prompts, skills, resources) as they come and go, waits for those
-// that are called, and tells the user once what is wrong with one. It does not know where servers are defined or how their
-// programs are confined: a [Project] does.
+// those of one session. It says what they offer (tools, prompts, skills, resources) as they come and go, waits for
+// those that are called, and tells the user once what is wrong with one. It does not know where servers are defined or
+// how their programs are confined: a [Project] does.
 package servers
 
 import (

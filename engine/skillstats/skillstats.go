@@ -1,5 +1,5 @@
-// Package skillstats counts, from the sessions on this machine, how skills were used and what came of it. Nothing leaves
-// the machine, and no more of a session than these counts is kept.
+// Package skillstats counts, from the sessions on this machine, how skills were used and what came of it. Nothing
+// leaves the machine, and no more of a session than these counts is kept.
 package skillstats
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/knack-agent/knack/run/session"
 )
 
-// A Skill is how a skill was used. What a turn cost, and whether it failed or was undone, counts for each skill that came
-// into use in it.
+// A Skill is how a skill was used. What a turn cost, and whether it failed or was undone, counts for each skill that
+// came into use in it.
 type Skill struct {
 	Name     string    `json:"name"`
 	User     int       `json:"user"`  // how often the user called it
@@ -177,7 +177,8 @@ type turn struct {
 
 var typeKey = []byte(`"type":"`)
 
-// line counts an entry. Only those of the types that matter are decoded: most bytes of a session are answers and results.
+// line counts an entry. Only those of the types that matter are decoded: most bytes of a session are answers and
+// results.
 func (c *counter) line(line []byte) {
 	head := line[:min(len(line), headSize)]
 	i := bytes.Index(head, typeKey)

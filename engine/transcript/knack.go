@@ -20,8 +20,8 @@ func isOurs(line json.RawMessage) bool {
 	return json.Unmarshal(line, &h) == nil && h.Knack != 0
 }
 
-// knack reads a Knack session, which another person may have written: it drops hooks, goals, the permission mode and the
-// choice of a model, and ends an unfinished turn, which also ends the grants of its skills.
+// knack reads a Knack session, which another person may have written: it drops hooks, goals, the permission mode and
+// the choice of a model, and ends an unfinished turn, which also ends the grants of its skills.
 func (b *Builder) knack(all []Line) error {
 	var h session.Header
 	if err := json.Unmarshal(all[0].Data, &h); err != nil {

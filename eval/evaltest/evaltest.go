@@ -22,8 +22,8 @@ import (
 )
 
 // Replay runs what is asked of the skill in dir with the answers in dir/evals/recordings, and returns the report. What
-// cannot be read or is not recorded, such as after a change of the skill, is an error of the test. Whether the result is
-// good enough is the caller's to say. The set counts as trusted: its commands run, in the sandbox.
+// cannot be read or is not recorded, such as after a change of the skill, is an error of the test. Whether the result
+// is good enough is the caller's to say. The set counts as trusted: its commands run, in the sandbox.
 func Replay(t testing.TB, dir string) *eval.Report {
 	t.Helper()
 	s, err := suite.Open(t.Context(), dir)
@@ -33,8 +33,8 @@ func Replay(t testing.TB, dir string) *eval.Report {
 	return Run(t, s, suite.Options{Mode: record.Replay, Recordings: s.Recordings()})
 }
 
-// Run runs a suite like [Replay], with other options. An engine without options is reproducible, and its home is an empty
-// directory of the test.
+// Run runs a suite like [Replay], with other options. An engine without options is reproducible, and its home is an
+// empty directory of the test.
 func Run(t testing.TB, s *suite.Suite, o suite.Options) *eval.Report {
 	t.Helper()
 	if o.Engine.Env == nil {

@@ -170,8 +170,8 @@ func sound(t *testing.T, set *eval.Set, bad []eval.Problem, lines int) {
 	}
 }
 
-// TestWrongKinds: a field with a value of another kind is named, and the assertion does not count: passed over, it would
-// check something else than what was written.
+// TestWrongKinds: a field with a value of another kind is named, and the assertion does not count: passed over, it
+// would check something else than what was written.
 func TestWrongKinds(t *testing.T) {
 	for field, want := range map[string]string{
 		`"not": "yes"`:            `this must be true or false, not "yes"`,

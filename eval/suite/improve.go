@@ -65,8 +65,8 @@ messages above, and must have at most %d characters.
 Answer with a JSON array of %d strings and nothing else.
 `
 
-// Improve lets a model propose descriptions from what went wrong with 60% of the queries, and tries them all. It changes
-// no file.
+// Improve lets a model propose descriptions from what went wrong with 60% of the queries, and tries them all. It
+// changes no file.
 func (s *Suite) Improve(ctx context.Context, o Proposals) (*Improved, error) {
 	if o.N <= 0 {
 		o.N = 3

@@ -82,8 +82,8 @@ type Options struct {
 	Run eval.Options
 }
 
-// Reproducible returns options of the engine with which a recording can be replayed elsewhere: without settings, skills,
-// instructions and servers of the user, and without the skills of the program, which change with its version.
+// Reproducible returns options of the engine with which a recording can be replayed elsewhere: without settings,
+// skills, instructions and servers of the user, and without the skills of the program, which change with its version.
 func Reproducible() engine.Options {
 	return engine.Options{NoSettings: true, NoSkills: true, StrictMCP: true, Layers: []string{}, Parts: part.All()}
 }

@@ -53,8 +53,8 @@ func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions stri
 }
 
 // Leave moves a conversation, which must not be running, to an entry, and records there, in a note with what it cost, a
-// summary of what it leaves behind; it returns the note. instructions are as for Compact. On an error before the summary
-// is complete nothing has changed.
+// summary of what it leaves behind; it returns the note. instructions are as for Compact. On an error before the
+// summary is complete nothing has changed.
 func (a *Agent) Leave(ctx context.Context, log *session.Log, to int, instructions string) (*session.Note, error) {
 	if to > log.Last() {
 		return nil, fmt.Errorf("session %s has no entry %d", log.ID(), to)

@@ -134,8 +134,8 @@ func readReply(e Event, out []byte) (reply, error) {
 	return r, nil
 }
 
-// misspeltAnswer returns an error if an answer has a member that is nearly one which decides, or is one in the wrong place:
-// what it was to decide is not known.
+// misspeltAnswer returns an error if an answer has a member that is nearly one which decides, or is one in the wrong
+// place: what it was to decide is not known.
 func misspeltAnswer(answer []byte) error {
 	var all, specific map[string]json.RawMessage
 	if json.Unmarshal(answer, &all) != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
-// A ToolPolicy says what is asked or refused about a server's tools, whatever rules and modes say. Names are the server's
-// own.
+// A ToolPolicy says what is asked or refused about a server's tools, whatever rules and modes say. Names are the
+// server's own.
 type ToolPolicy struct {
 	Deny, Ask []string
 }
@@ -152,8 +152,8 @@ var restricting = []string{"allow", "block", "den", "disable", "exclude", "forbi
 	"read_only", "readonly", "require", "restrict", "sandbox", "strict"}
 
 // checkKeys returns an error for keys that encoding/json would take for others ("COMMAND"), because a person who
-// approves a file looks at the correctly spelled key, and for keys that were to restrict something and do nothing: those
-// that are nearly the name of a guard, and those that look like one.
+// approves a file looks at the correctly spelled key, and for keys that were to restrict something and do nothing:
+// those that are nearly the name of a guard, and those that look like one.
 func checkKeys(data []byte, names, guards []string) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(data, &keys); err != nil {

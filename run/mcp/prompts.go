@@ -80,9 +80,9 @@ func (c *Client) Prompts() []Prompt {
 	return all
 }
 
-// Prompt returns the text of a prompt. The words of args are assigned to its arguments in order; the
-// last argument gets all remaining words. output is the directory for a text that is too long, as [tool.Input] has one; "":
-// that of the Client.
+// Prompt returns the text of a prompt. The words of args are assigned to its arguments in order; the last argument gets
+// all remaining words. output is the directory for a text that is too long, as [tool.Input] has one; "": that of the
+// Client.
 func (c *Client) Prompt(ctx context.Context, name, args, output string, ask Asker) ([]llm.Part, error) {
 	var p *peer
 	var own *sdk.Prompt

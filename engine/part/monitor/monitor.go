@@ -1,5 +1,5 @@
-// Package monitor is the part with the tool Monitor: a background command whose lines the model is told. Models see it if
-// a skill grants it; that a background command ends is told without it.
+// Package monitor is the part with the tool Monitor: a background command whose lines the model is told. Models see it
+// if a skill grants it; that a background command ends is told without it.
 package monitor
 
 import (

@@ -153,8 +153,8 @@ func (f *found) withPlugins(b engine.Brought) *found {
 }
 
 // Find returns the tools, the user's first, then those of the nearest directory of a project, then those of plugins. A
-// tool whose name is taken is left out, because a rule of the user for the name was not meant for it, and so is one that is
-// not approved; the problems, which are also those of commands, say so.
+// tool whose name is taken is left out, because a rule of the user for the name was not meant for it, and so is one
+// that is not approved; the problems, which are also those of commands, say so.
 func Find(b engine.Brought) (programs []*Program, problems []knack.Problem) {
 	f := find(b)
 	return f.tools, f.problems

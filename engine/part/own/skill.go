@@ -66,8 +66,8 @@ func (l *live) programsOf(k *knack.Skill) (programs []*Program) {
 	return programs
 }
 
-// Check returns what is wrong with the tools in the directory of a skill, for its author. names are those of the program's
-// tools.
+// Check returns what is wrong with the tools in the directory of a skill, for its author. names are those of the
+// program's tools.
 func Check(dir string, names []string) (problems []knack.Problem) {
 	found, problems := findIn(filepath.Join(dir, toolMark.what()+"s"), toolMark, nil)
 	for _, p := range found {

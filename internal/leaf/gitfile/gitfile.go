@@ -78,8 +78,8 @@ func Worktree(own string) string {
 	return filepath.Dir(file)
 }
 
-// IsDot reports whether some file system treats a name as .git: macOS and Windows ignore case, Windows also ignores dots
-// and spaces at the end and has short names (GIT~1), and HFS+ ignores invisible characters.
+// IsDot reports whether some file system treats a name as .git: macOS and Windows ignore case, Windows also ignores
+// dots and spaces at the end and has short names (GIT~1), and HFS+ ignores invisible characters.
 func IsDot(name string) bool {
 	if name == "" || name[0] < 0x80 && !strings.ContainsRune(".gG", rune(name[0])) {
 		return false // nearly all names

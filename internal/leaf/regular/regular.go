@@ -155,7 +155,8 @@ func OpenIn(root *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// asIrregular returns the error of an attempt to open a file. That of a socket is ErrNotRegular, as if it could be opened.
+// asIrregular returns the error of an attempt to open a file. That of a socket is ErrNotRegular, as if it could be
+// opened.
 func asIrregular(err error) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) && errors.Is(err, noDevice) {

@@ -35,9 +35,9 @@ func CheckOwned(file string) error {
 	return CheckClosed(file)
 }
 
-// CheckPrivate returns an error if another user can write to a directory, or owns it, so that what it has may not be what
-// this user wrote; nil: there is none. The group of a user who is its only member, which has the number of the user, is no
-// other. As with git, what root does through sudo may be in the directories of who called it.
+// CheckPrivate returns an error if another user can write to a directory, or owns it, so that what it has may not be
+// what this user wrote; nil: there is none. The group of a user who is its only member, which has the number of the
+// user, is no other. As with git, what root does through sudo may be in the directories of who called it.
 func CheckPrivate(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil { // there is nothing to read there, and writing fails

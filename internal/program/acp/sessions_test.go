@@ -254,7 +254,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestLarge: a change of 4 MB, which is the most that there can be, is asked about whole and shown in part, and there may be 1,000 skills.
+// TestLarge: a change of 4 MB, which is the most that there can be, is asked about whole and shown in part, and there
+// may be 1,000 skills.
 func TestLarge(t *testing.T) {
 	line := strings.Repeat("x", 99) + "\n"
 	files := []string{"a.txt", "begin\n"}

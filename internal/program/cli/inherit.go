@@ -32,8 +32,8 @@ func trustHere(ctx context.Context) (engine.TrustReport, error) {
 	return r, errors.Join(err, r.Unread)
 }
 
-// withContent binds the files of settings and of MCP servers that arguments name to what they have now: what a later run
-// is allowed must not depend on a file that an earlier one could write. Relative names are below dir; "": below the
+// withContent binds the files of settings and of MCP servers that arguments name to what they have now: what a later
+// run is allowed must not depend on a file that an earlier one could write. Relative names are below dir; "": below the
 // working directory.
 func withContent(dir string, args []string) (bound []string, err error) {
 	bound = slices.Clone(args)

@@ -22,8 +22,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
-// Commands in the sandbox cannot open the queue, which has every project's prompts and results. So the program inside asks
-// the one outside, which shows what is of its own project and changes nothing.
+// Commands in the sandbox cannot open the queue, which has every project's prompts and results. So the program inside
+// asks the one outside, which shows what is of its own project and changes nothing.
 
 // An insideAnswer is what a command printed that was run for the program inside, and its exit code.
 type insideAnswer struct {
@@ -41,8 +41,8 @@ func thisProgram() sandbox.Program {
 	return sandbox.Program{Path: exe, Ask: answerInside}
 }
 
-// answerInside runs a command for the program inside: one of those that insideCommands has, with what is of the project in
-// dir.
+// answerInside runs a command for the program inside: one of those that insideCommands has, with what is of the project
+// in dir.
 func answerInside(ctx context.Context, dir string, request []byte) []byte {
 	var words []string
 	if err := json.Unmarshal(request, &words); err != nil {

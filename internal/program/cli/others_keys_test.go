@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// otherFields are the keys of frontmatter that other programs read, by the kind of file; key=value gives a value that is
-// no text. Those of Claude Code 2.1.332 are from its program, those of the others from their documentation.
+// otherFields are the keys of frontmatter that other programs read, by the kind of file; key=value gives a value that
+// is no text. Those of Claude Code 2.1.332 are from its program, those of the others from their documentation.
 func otherFields() map[string]struct{ file, keys string } {
 	return map[string]struct{ file, keys string }{
 		"skill": {".claude/skills/K/SKILL.md", `name description when_to_use allowed-tools=Read disallowed-tools=Write argument-hint arguments=a

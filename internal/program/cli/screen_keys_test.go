@@ -364,7 +364,8 @@ func TestScreenNotForOneShot(t *testing.T) {
 	}
 }
 
-// TestScreenJobs: a command in the background is shown until it ends, and its end begins a turn while the user does nothing.
+// TestScreenJobs: a command in the background is shown until it ends, and its end begins a turn while the user does
+// nothing.
 func TestScreenJobs(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t,

@@ -194,7 +194,8 @@ func confirm(c *cobra.Command, question, hint string) (bool, error) {
 	return false, nil
 }
 
-// answer reads a line that the user types after a question. What was typed before the question is shown answers nothing.
+// answer reads a line that the user types after a question. What was typed before the question is shown answers
+// nothing.
 func answer(c *cobra.Command, question string) (string, error) {
 	if f, ok := c.InOrStdin().(*os.File); ok {
 		tty.Flush(f)

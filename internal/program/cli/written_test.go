@@ -9,8 +9,8 @@ import (
 )
 
 // elsewhere are the commands that write no file of a project: only to standard output, into the directories of the user
-// (settings, state, data, the services of the system), or through the tools of an agent, which ask. skill improve writes a
-// SKILL.md through no link, after a yes at a terminal.
+// (settings, state, data, the services of the system), or through the tools of an agent, which ask. skill improve
+// writes a SKILL.md through no link, after a yes at a terminal.
 const elsewhere = `
 acp|batch answer|batch cancel|batch logs|batch retry|batch status|doctor|login|logout|loop|mcp get|mcp list|mcp login|
 mcp logout|mcp serve|mcp test|models|permission check|plugin import|plugin list|plugin marketplace add|plugin marketplace list|

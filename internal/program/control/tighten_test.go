@@ -55,8 +55,8 @@ func TestTighten(t *testing.T) {
 	h.end()
 }
 
-// TestServerPolicies: what a host says about the tools of its servers holds in a mode that allows everything and under a
-// rule that allows them, as long as the server is there; what cannot be understood sets nothing up.
+// TestServerPolicies: what a host says about the tools of its servers holds in a mode that allows everything and under
+// a rule that allows them, as long as the server is there; what cannot be understood sets nothing up.
 func TestServerPolicies(t *testing.T) {
 	t.Parallel()
 	call := llmtest.Use("mcp__calc__form", map[string]any{})

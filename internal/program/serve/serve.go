@@ -46,8 +46,8 @@ type Server struct {
 	listText string                 // in the tool's description
 }
 
-// New makes the server for a directory; bundled: with the skills of the program. It reports each skill that cannot be listed, once for each
-// reason; report must be safe for concurrent use.
+// New makes the server for a directory; bundled: with the skills of the program. It reports each skill that cannot be
+// listed, once for each reason; report must be safe for concurrent use.
 func New(ctx context.Context, e *engine.Engine, bundled bool, report func(problem string)) (*Server, error) {
 	caps := &sdk.ServerCapabilities{
 		Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true},

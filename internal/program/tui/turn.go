@@ -126,8 +126,8 @@ func (a *app) choose(q *engine.Question) {
 // longTurn is the minimum duration of a turn whose end shows the time.
 const longTurn = 5 * time.Second
 
-// wake begins a turn if something happened in the background that may begin one, and the user is doing nothing. Otherwise
-// the model reads it with the user's next message.
+// wake begins a turn if something happened in the background that may begin one, and the user is doing nothing.
+// Otherwise the model reads it with the user's next message.
 func (a *app) wake() {
 	switch {
 	case !a.late || a.busy():

@@ -15,8 +15,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/markup"
 )
 
-// AllowChanges gives the pages forms with which the user approves, answers, cancels, pins and saves. It is called before
-// Serve. Each form does what a command does, by the same func, and carries a token that only the pages have.
+// AllowChanges gives the pages forms with which the user approves, answers, cancels, pins and saves. It is called
+// before Serve. Each form does what a command does, by the same func, and carries a token that only the pages have.
 func (s *Server) AllowChanges() {
 	s.changes = true
 	s.guard.next = s.pages()

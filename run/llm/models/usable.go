@@ -22,8 +22,8 @@ func (p Provider) here(getenv func(string) string) bool {
 }
 
 // Preferred returns the name of the provider to use when none is named: the first with a key in the environment, else
-// the first with a command that prints one, else the first with a stored key, else the first whose server is configured; "": there is none. stored reports whether a
-// provider's key is stored.
+// the first with a command that prints one, else the first with a stored key, else the first whose server is
+// configured; "": there is none. stored reports whether a provider's key is stored.
 func (t Table) Preferred(getenv func(string) string, stored func(provider string) bool) string {
 	for _, usable := range []func(Provider) bool{
 		func(p Provider) bool { return p.chosen(getenv) },

@@ -11,7 +11,8 @@ import (
 	"github.com/knack-agent/knack/run/llm/schema"
 )
 
-// TestEndless: a schema whose comparison never ends is found, and one that refers to itself for parts of a value is none.
+// TestEndless: a schema whose comparison never ends is found, and one that refers to itself for parts of a value is
+// none.
 func TestEndless(t *testing.T) {
 	var twice []string // each is applied twice by the one before
 	for i := range 60 {

@@ -106,8 +106,8 @@ func (b *job) unread() (next int64, lines int) {
 // lineMost is how far an unfinished line at the end of a Monitor's output is looked at, in bytes.
 const lineMost = 64 << 10
 
-// news returns what a Monitor has written since the model was last told; "": nothing. The lines are strangers' text: each
-// is quoted.
+// news returns what a Monitor has written since the model was last told; "": nothing. The lines are strangers' text:
+// each is quoted.
 func (b *job) news() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

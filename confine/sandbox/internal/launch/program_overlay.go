@@ -70,8 +70,8 @@ func Open(s Step) *Program {
 	return p
 }
 
-// Listen makes the program of a stub that joins the network namespace of a command, whose descriptor it gets in the place
-// of Layers, and listens on a port of its loopback interface. It sends the socket (Listening).
+// Listen makes the program of a stub that joins the network namespace of a command, whose descriptor it gets in the
+// place of Layers, and listens on a port of its loopback interface. It sends the socket (Listening).
 func Listen(port uint64) *Program {
 	p := newProgram()
 	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
