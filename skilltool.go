@@ -34,8 +34,8 @@ func (c *Catalog) SkillTool(in Invocation) SkillTool {
 	in.By, in.View.For = ByModel, ByModel
 	l := c.Listing(in.View)
 	return SkillTool{Name: "Skill", Listing: l, catalog: c, base: in,
-		Description: "Load a skill: instructions for one kind of task. Before you start a task, look through the skills below. " +
-			"If one fits, call this tool first, with its exact name, and then follow the text that it returns.\n\n" +
+		Description: "Load a skill: instructions for one kind of task. Before you start a task, look through the skills " +
+			"below. If one fits, call this tool first, with its exact name, and then follow the text that it returns.\n\n" +
 			"<available_skills>\n" + strings.TrimRight(l.Text, "\n") + "\n</available_skills>",
 		Schema: json.RawMessage(`{"type":"object","properties":{` +
 			`"skill":{"type":"string","description":"the name of the skill"},` +

@@ -73,7 +73,8 @@ func (c Command) checkHost(host Host, mode permission.Mode, in agent.Input) erro
 // checkBypass returns errBypassAtStart for the mode bypassPermissions, by whatever name, unless it is the configured
 // mode.
 func checkBypass(configured, to permission.Mode) error {
-	if m, err := permission.ParseMode(string(to)); err == nil && m == permission.Bypass && configured != permission.Bypass {
+	if m, err := permission.ParseMode(string(to)); err == nil && m == permission.Bypass &&
+		configured != permission.Bypass {
 		return errBypassAtStart
 	}
 	return nil

@@ -71,7 +71,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		opened: opened, atStart: map[string]bool{}}
 	e.notices.changed = e.sessionsChanged
 	e.servers = servers.Directory{Project: func() servers.Project { return serverProject{e, e.Project()} },
-		Library: e.library, Report: e.notices.add, Changed: e.sessionsChanged, Silent: p.options.Env.StateFile("mcp/silent.json")}
+		Library: e.library, Report: e.notices.add, Changed: e.sessionsChanged,
+		Silent: p.options.Env.StateFile("mcp/silent.json")}
 	for _, k := range e.Catalog().Skills() {
 		e.atStart[k.Path] = true
 	}

@@ -519,5 +519,6 @@ func (f *Foreign) table(m *Models) []models.Table {
 	if len(f.tiers) == 0 && helper == "" {
 		return nil
 	}
-	return []models.Table{{Providers: []models.Provider{{Name: "anthropic", Aliases: maps.Clone(f.tiers), KeyHelper: helper}}}}
+	return []models.Table{{Providers: []models.Provider{{Name: "anthropic", Aliases: maps.Clone(f.tiers),
+		KeyHelper: helper}}}}
 }

@@ -164,7 +164,8 @@ func hookTool(s *Session, name string) hook.ToolMapping {
 	if !ok {
 		return hook.ToolMapping{}
 	}
-	return hook.ToolMapping{Names: slices.Concat(found.Names(), found.GuardedAs), Encode: found.Encode, Decode: found.Decode}
+	return hook.ToolMapping{Names: slices.Concat(found.Names(), found.GuardedAs), Encode: found.Encode,
+		Decode: found.Decode}
 }
 
 // matchesRule reports whether a call matches a permission rule. If that is uncertain, it is true.

@@ -37,7 +37,8 @@ func leading(p *Project, o *SessionOptions) (*agent.Definition, error) {
 			hint = "--agent " + near[0]
 		}
 		if set {
-			return nil, Usagef(hint+"\n--agent none, to begin without it", "there is no agent %q, which the setting agent names", o.Agent)
+			return nil, Usagef(hint+"\n--agent none, to begin without it", "there is no agent %q, which the setting agent names",
+				o.Agent)
 		}
 		return nil, Usagef(hint, "there is no agent %q", o.Agent)
 	}

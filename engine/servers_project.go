@@ -162,7 +162,8 @@ func (d *definedServers) find() ([]mcp.Server, []knack.Problem) {
 	add(servers, append(bad, more...))
 	all = slices.DeleteFunc(all, func(s mcp.Server) bool {
 		onlyProjects, off := d.off[s.Name]
-		if !off || s.Origin != permission.Project && (onlyProjects || s.Origin != permission.Plugin && s.DefinedIn != d.claudeFile()) {
+		if !off || s.Origin != permission.Project &&
+			(onlyProjects || s.Origin != permission.Plugin && s.DefinedIn != d.claudeFile()) {
 			return false
 		}
 		problems = append(problems, knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Info, Path: d.claudeFile(),

@@ -60,8 +60,8 @@ func (p serverProject) NewClient(all []mcp.Server, changed func()) *mcp.Client {
 		Debug:        p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,
 		Proxied: func(server, _ string, proxy *url.URL) {
-			p.engine.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " + server +
-				" is reached through the proxy " + proxy.Host + ", so the addresses of names are not checked"})
+			p.engine.notices.addOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " +
+				server + " is reached through the proxy " + proxy.Host + ", so the addresses of names are not checked"})
 		},
 	}
 	if env.StateDir() != "" {

@@ -454,8 +454,8 @@ func (c *copier) file(root *os.Root, from, to string, mode os.FileMode) error {
 			return errRepository
 		}
 	}
-	if objects, err := root.Stat(filepath.FromSlash(path.Join(path.Dir(from), "objects"))); err == nil && objects.IsDir() &&
-		strings.EqualFold(path.Base(to), "HEAD") {
+	if objects, err := root.Stat(filepath.FromSlash(path.Join(path.Dir(from), "objects"))); err == nil &&
+		objects.IsDir() && strings.EqualFold(path.Base(to), "HEAD") {
 		return errRepository
 	}
 	if c.files++; c.files > maxFiles {

@@ -168,7 +168,8 @@ func inTurn(pictures []string, width, height int) string {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%d">`+"\n",
 		float64(width)*cellWidth+2*margin, height*cellHeight+2*margin)
 	fmt.Fprintf(&b, "<style>.p{visibility:hidden;animation:t %ds step-end infinite}@keyframes t{0%%{visibility:visible}"+
-		"%.3f%%{visibility:hidden}}@media (prefers-reduced-motion:reduce){.p{animation:none}.p:last-child{visibility:visible}}"+
+		"%.3f%%{visibility:hidden}}@media "+
+		"(prefers-reduced-motion:reduce){.p{animation:none}.p:last-child{visibility:visible}}"+
 		"</style>\n", 2*n, 100/float64(n))
 	for i, p := range pictures {
 		fmt.Fprintf(&b, `<g class="p" style="animation-delay:%ds">%s</g>`+"\n", 2*i, p)

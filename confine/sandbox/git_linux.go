@@ -38,8 +38,8 @@ var gitNames = []gitName{
 	{"info/attributes", placeholderText, false}, // names filters and diff drivers
 	{"hooks", "", true},
 	{"modules", "", true},                  // git directories of submodules, which git uses when it finds them
-	{"remotes", "", false},                 // where git fetches and pushes, as it was written down before there was a configuration
-	{"branches", "", false},                // the same, older
+	{"remotes", "", false},                 // where git fetches and pushes, in an old format
+	{"branches", "", false},                // the same, even older
 	{"objects/info/alternates", "", false}, // git fetch starts git in the repositories that it names
 }
 

@@ -234,8 +234,8 @@ func (l *gitLeft) disarmInner(n *protectedFiles, dir string) []string {
 	if len(disarmed) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s: a repository inside a git directory is not what git makes. These names in it have the "+
-		"ending .refused-1 or higher, so that git does not obey them: %s", dir,
+	return []string{fmt.Sprintf("%s: a repository inside a git directory is not what git makes. These names in it have "+
+		"the ending .refused-1 or higher, so that git does not obey them: %s", dir,
 		plain.List(slices.Sorted(maps.Keys(disarmed)), 8))}
 }
 
@@ -435,7 +435,8 @@ func (l *gitLeft) checkState(n *protectedFiles, dir string) (notes []string) {
 		{"/rebase-merge/strategy", func(text string) bool { return strings.Contains(text, "/") },
 			"the rebase names a program of the work tree as its merge strategy, which git would run outside the sandbox"},
 		{"/sequencer/opts", func(text string) bool { return strings.Contains(text, "/") && setsStrategy(text) },
-			"what git has begun names a program of the work tree as its merge strategy, which git would run outside the sandbox"},
+			"what git has begun names a program of the work tree as its merge strategy, which git would run outside the " +
+				"sandbox"},
 		{"/MERGE_RR", func(text string) bool { return resolvesOutside(dir, text) },
 			"it names files outside the work tree, or links, as conflicts. Git outside the sandbox would copy or write them"},
 	} {

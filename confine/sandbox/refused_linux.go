@@ -107,7 +107,8 @@ func (v *view) path(path string) string {
 	case slices.Contains(v.protected, best):
 		return fmt.Sprintf("writing %s, which is protected. To allow it: %s", path, editRule(path))
 	}
-	if above := filepath.Dir(resolved); identity(above) == (inode{}) { // a program tells of a file in a directory that it wants
+	// A program may tell of a file in a directory that it wants to make.
+	if above := filepath.Dir(resolved); identity(above) == (inode{}) {
 		for identity(filepath.Dir(above)) == (inode{}) {
 			above = filepath.Dir(above)
 		}

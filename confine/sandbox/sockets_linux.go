@@ -137,7 +137,8 @@ func (c *connector) serve(listener, diag int) {
 			select {
 			case free <- true:
 			default:
-				if answer.errno = -int32(unix.EAGAIN); n.nr != unix.SYS_CONNECT { // what connect returns if a socket's queue is full
+				// connect returns EAGAIN if a socket's queue is full.
+				if answer.errno = -int32(unix.EAGAIN); n.nr != unix.SYS_CONNECT {
 					answer.errno, answer.flags = 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
 				}
 				send()

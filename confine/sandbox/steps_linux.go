@@ -80,8 +80,8 @@ func (l *gitLeft) holdSteps(n *protectedFiles, dir string) []string {
 		return nil
 	}
 	if err := replaceBelow(root, path, list); err != nil {
-		return []string{fmt.Sprintf("%s: git would run programs outside the sandbox when you go on with this rebase (%s), and "+
-			"the list could not be changed: %v", path, plain.List(programs, 4), err)}
+		return []string{fmt.Sprintf("%s: git would run programs outside the sandbox when you go on with this rebase (%s), "+
+			"and the list could not be changed: %v", path, plain.List(programs, 4), err)}
 	}
 	told := strings.Join(programs, "\n")
 	if l.told[path] == told {

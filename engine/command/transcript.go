@@ -332,7 +332,7 @@ func showTree(s *engine.Session) engine.Reply {
 			Label: mark + " " + engine.Clip(text, 68), Help: help, Preview: text})
 		b.add("%s%5d  %s%s", mark, e.ID, engine.Clip(text, 70), from)
 	}
-	b.add("* is this branch; /tree N goes back to before message N, or to entry N; /tree N + leaves a summary of this branch there; " +
-		"/tree N LABEL labels it, /tree N - removes the label")
+	b.add("* is this branch; /tree N goes back to before message N, or to entry N; /tree N + leaves a summary of this " +
+		"branch there; /tree N LABEL labels it, /tree N - removes the label")
 	return engine.Reply{Text: b.text(), Value: v, Choices: choices}
 }

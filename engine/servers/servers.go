@@ -32,7 +32,7 @@ type Session struct {
 	Changed func()                                                  // called when a server's state has changed
 	Elicit  func(context.Context, mcp.Question) (mcp.Answer, error) // asks the user a server's question
 	Chosen  func(tool.Set) tool.Set                                 // removes tools that the user does not want
-	Output  func() string                                           // the session's directory for what is too long; "": none
+	Output  func() string                                           // the session's directory for long texts; "": none
 
 	// No lock is held while a server is called, nor while shared.client is, which has locks of its own.
 	mu        sync.Mutex

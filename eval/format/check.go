@@ -30,7 +30,8 @@ func types() map[string]eval.CheckType {
 
 // own are the types that a hint names.
 var own = []eval.CheckType{eval.Judged, eval.Contains, eval.Matches, eval.FileExists, eval.FileContains,
-	eval.FileMatches, eval.TranscriptMatches, eval.JSONPath, eval.CommandExits, eval.Snapshot, eval.ToolUsed, eval.ToolOrder}
+	eval.FileMatches, eval.TranscriptMatches, eval.JSONPath, eval.CommandExits, eval.Snapshot, eval.ToolUsed,
+	eval.ToolOrder}
 
 func ownTypes() string {
 	names := make([]string, len(own))

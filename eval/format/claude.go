@@ -53,7 +53,9 @@ func (r *reader) claudePrompt(file, dir string, data []byte) {
 			return
 		}
 	}
-	prompt := &value{kind: text, text: strings.TrimSpace(string(parts.Body)), line: 1 + strings.Count(string(data[:len(data)-len(parts.Body)]), "\n"), column: 1}
+	above := string(data[:len(data)-len(parts.Body)])
+	prompt := &value{kind: text, text: strings.TrimSpace(string(parts.Body)), line: 1 + strings.Count(above, "\n"),
+		column: 1}
 	c, ok := r.claudeCase(v, prompt, dir)
 	if !ok {
 		return

@@ -319,7 +319,8 @@ func Short(w io.Writer, p *eval.Report) error {
 				wrong += len(q.Trials) - q.OK
 			}
 		}
-		found = fmt.Sprintf("by %d of %d queries that should, and by %d of %d others", g.Recall.Hits, g.Recall.Of, wrong, others)
+		found = fmt.Sprintf("by %d of %d queries that should, and by %d of %d others", g.Recall.Hits, g.Recall.Of, wrong,
+			others)
 		if !g.Visible {
 			found = "not visible: " + plain.Line(g.Why)
 		}
@@ -330,16 +331,17 @@ func Short(w io.Writer, p *eval.Report) error {
 	case k != nil:
 		with, _ := k.Of(eval.With)
 		without, _ := k.Of(eval.Without)
-		helps = fmt.Sprintf("%d of %d trials passed with it, %d of %d without", with.Pass.Hits, with.Pass.Of, without.Pass.Hits,
-			without.Pass.Of)
+		helps = fmt.Sprintf("%d of %d trials passed with it, %d of %d without", with.Pass.Hits, with.Pass.Of,
+			without.Pass.Hits, without.Pass.Of)
 		if len(k.Against) > 0 {
 			helps += ": " + string(k.Against[0].Verdict)
 		}
 	case p.Model == eval.ModelFind:
 		helps = "tasks need a model"
 	}
-	rows = append(rows, []string{"helps", helps}, []string{"costs", fmt.Sprintf("%s tokens in the listing, %s in use; this test $%.2f",
-		plain.Number(p.Cost.Listing), plain.Number(p.Cost.Body), p.Cost.Total.USD)})
+	rows = append(rows, []string{"helps", helps}, []string{"costs", fmt.Sprintf(
+		"%s tokens in the listing, %s in use; this test $%.2f", plain.Number(p.Cost.Listing), plain.Number(p.Cost.Body),
+		p.Cost.Total.USD)})
 	next := "knack eval " + name + " shows each query"
 	if n := len(p.Problems); n > 0 {
 		next = fmt.Sprintf("%s: %s", plain.Count(n, "problem"), plain.Line(p.Problems[0].String()))

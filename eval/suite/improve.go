@@ -128,7 +128,8 @@ func (s *Suite) split(seed uint64) map[int]bool {
 }
 
 // try asks the queries with a description.
-func (s *Suite) try(ctx context.Context, o Proposals, r *Improved, text string, seen map[int]bool) (*eval.Report, error) {
+func (s *Suite) try(ctx context.Context, o Proposals, r *Improved, text string, seen map[int]bool) (
+	*eval.Report, error) {
 	changed, set, skill := *s, *s.Set, *s.Skill
 	skill.Description = text
 	set.Cases = nil
@@ -182,8 +183,8 @@ func (s *Suite) propose(ctx context.Context, o Proposals, r *Improved, wrong str
 	if len(body) > maxText {
 		body = strings.ToValidUTF8(body[:maxText], "") + "…"
 	}
-	answer, spend, err := llm.AskText(ctx, o.Model, fmt.Sprintf(improvePrompt, s.Skill.Name, s.Skill.Description, body, wrong, o.N,
-		maxDescription, o.N), maxProposed)
+	answer, spend, err := llm.AskText(ctx, o.Model, fmt.Sprintf(improvePrompt, s.Skill.Name, s.Skill.Description, body,
+		wrong, o.N, maxDescription, o.N), maxProposed)
 	r.Spent.Add(eval.Spent{Usage: spend.Usage, USD: spend.Cost, Requests: 1})
 	if err != nil {
 		return nil, err
@@ -239,7 +240,8 @@ func WithDescription(file []byte, description string) ([]byte, error) {
 			if strings.HasSuffix(l, "\r\n") {
 				end = "\r\n"
 			}
-			return []byte(strings.Join(lines[:from], "") + "description: " + string(quoted) + end + strings.Join(lines[i:], "")), nil
+			above, below := strings.Join(lines[:from], ""), strings.Join(lines[i:], "")
+			return []byte(above + "description: " + string(quoted) + end + below), nil
 		}
 	}
 	return nil, errors.New("its frontmatter has no description, or no end")

@@ -104,8 +104,8 @@ func (s *Suite) Run(ctx context.Context, o Options) (*eval.Report, error) {
 	if r.o.Engine.Parts == nil {
 		r.o.Engine.Parts = part.All()
 	}
-	e := &eval.Engines{Options: r.o.Engine, Skills: s.Others, Skill: s.Skill, Old: o.Old, Model: r.o.Model, Effort: o.Effort,
-		Seam: r.seam, Find: r.find, Requests: o.Requests}
+	e := &eval.Engines{Options: r.o.Engine, Skills: s.Others, Skill: s.Skill, Old: o.Old, Model: r.o.Model,
+		Effort: o.Effort, Seam: r.seam, Find: r.find, Requests: o.Requests}
 	opt := r.o.Run
 	opt.Runner, opt.Model = r.run(e), r.o.Model.Info().ID
 	if s.judged() {

@@ -259,8 +259,8 @@ func guardMeant(key string) string {
 			return k
 		}
 	}
-	for _, start := range []string{"block", "deni", "deny", "disable", "disallow", "exclude", "forbid", "permission", "readonly",
-		"restrict", "sandbox"} {
+	for _, start := range []string{"block", "deni", "deny", "disable", "disallow", "exclude", "forbid", "permission",
+		"readonly", "restrict", "sandbox"} {
 		if strings.HasPrefix(plain, start) {
 			return "tools, disallowedTools or permissionMode"
 		}

@@ -414,7 +414,8 @@ func (a *approval) hostsToAsk(ctx context.Context, subjects []permission.Subject
 	for _, h := range n.words {
 		to := workspace.Destination{Host: h.Name, Port: h.Port}
 		s, own := n.subject(to), isLoopback(h.Name)
-		if s.EveryTime || insideHost(h.Name) && !own || own && (n.opt.Network.Listens == nil || !n.opt.Network.Listens(h.Port)) ||
+		if s.EveryTime || insideHost(h.Name) && !own ||
+			own && (n.opt.Network.Listens == nil || !n.opt.Network.Listens(h.Port)) ||
 			n.judge(ctx, s, n.Mode(), own).Verdict != permission.Ask {
 			continue
 		}

@@ -150,7 +150,8 @@ func misspeltAnswer(answer []byte) error {
 	}{
 		{all, []string{"continue", "decision", "hookSpecificOutput"},
 			[]string{"permissionDecision", "behavior", "updatedInput"}, "hookSpecificOutput"},
-		{specific, []string{"permissionDecision", "decision", "updatedInput"}, []string{"continue", "behavior"}, "another object"},
+		{specific, []string{"permissionDecision", "decision", "updatedInput"}, []string{"continue", "behavior"},
+			"another object"},
 	} {
 		for _, key := range slices.Sorted(maps.Keys(object.members)) {
 			near := func(name string) bool { return similar.Near(key, name, 2) }

@@ -217,7 +217,8 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 			break
 		}
 		s, used, err := parseServer(name, top[name])
-		if at := filepath.ToSlash(place); strings.HasSuffix(at, "/.pi/mcp.json") || strings.HasSuffix(at, "/.pi/agent/mcp.json") {
+		if at := filepath.ToSlash(place); strings.HasSuffix(at, "/.pi/mcp.json") ||
+			strings.HasSuffix(at, "/.pi/agent/mcp.json") {
 			s.Timeout *= 1000 // theirs are seconds
 		}
 		if unused := unusedKeys(top[name]); err == nil && len(unused) > 0 {
@@ -390,8 +391,8 @@ func (s *Server) limitTools(data []byte, d *definitionJSON) error {
 		}
 	}
 	if _, ok := keys["toolPermissions"]; ok {
-		return fmt.Errorf("toolPermissions restricts, and Knack cannot hold it; permissions.deny and ask with mcp__%s__TOOL do",
-			Safe(s.Name))
+		return fmt.Errorf("toolPermissions restricts, and Knack cannot hold it; permissions.deny and ask with mcp__%s__TOOL "+
+			"do", Safe(s.Name))
 	}
 	return nil
 }

@@ -167,8 +167,8 @@ func Prompt(x *session.Goal) string {
 	if x.Check != "" {
 		return text + "\n\nThe command runs by itself when you have finished an answer."
 	}
-	return text + "\n\nWhen you have finished an answer, it is judged from the conversation whether the goal is met: show " +
-		"evidence, such as the output of a test."
+	return text + "\n\nWhen you have finished an answer, it is judged from the conversation whether the goal is met: " +
+		"show evidence, such as the output of a test."
 }
 
 func describe(x *session.Goal) string {

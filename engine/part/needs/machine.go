@@ -179,8 +179,8 @@ func absent(ctx context.Context, all []Need) (missing []Need) {
 // hasPackage reports whether an npm package is installed for a skill, or for everybody.
 func hasPackage(dir string, n Need) bool {
 	for at := path.Dir(filepath.ToSlash(filepath.Join(".", n.From))); ; at = path.Dir(at) {
-		if info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(at), "node_modules", filepath.FromSlash(n.Name))); err == nil &&
-			info.IsDir() {
+		in := filepath.Join(dir, filepath.FromSlash(at), "node_modules", filepath.FromSlash(n.Name))
+		if info, err := os.Stat(in); err == nil && info.IsDir() {
 			return true
 		}
 		if at == "." || at == "/" {

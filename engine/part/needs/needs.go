@@ -99,8 +99,8 @@ func declared(k *knack.Skill) (all []Need, err error) {
 		d := json.NewDecoder(strings.NewReader(string(value)))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&kinds); err != nil {
-			return nil, fmt.Errorf("metadata.knack.needs: a list of programs, or lists of programs, python, npm, skills, servers, "+
-				"platforms and hosts: %w", err)
+			return nil, fmt.Errorf("metadata.knack.needs: a list of programs, or lists of programs, python, npm, skills, "+
+				"servers, platforms and hosts: %w", err)
 		}
 	}
 	add := func(kind Kind, names []string) {

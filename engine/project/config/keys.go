@@ -221,8 +221,8 @@ var table = sync.OnceValue(func() []key {
 		{"outputStyle", text, fromAnyone, nil,
 			"The name of a Markdown file in .claude/output-styles, .knack/output-styles or " +
 				"your own directories of that name, whose text is added to the system prompt.", nil},
-		{"agent", text, fromAnyone, nil, "The agent that leads a session: its prompt, tools, model, mode and limit of requests " +
-			"apply. --agent replaces it; none: no agent leads.", nil},
+		{"agent", text, fromAnyone, nil, "The agent that leads a session: its prompt, tools, model, mode and limit of " +
+			"requests apply. --agent replaces it; none: no agent leads.", nil},
 		{"language", text, fromAnyone, nil, "The language of the model's answers, such as Japanese. Default: that of what " +
 			"you write.", nil},
 		{"statusLine", raw, fromUser, nil,

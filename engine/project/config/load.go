@@ -206,8 +206,8 @@ func (l *loader) unread(p knack.Problem) { l.result.Unread = append(l.result.Unr
 // restricts reports whether a setting can restrict, so that its loss weakens.
 func (k key) restricts() bool {
 	switch k.name {
-	case "permissions.deny", "permissions.ask", "permissions.protectedPaths", "permissions.defaultMode", "permissions.disableBypassPermissionsMode",
-		"hooks", "strictKnownMarketplaces":
+	case "permissions.deny", "permissions.ask", "permissions.protectedPaths", "permissions.defaultMode",
+		"permissions.disableBypassPermissionsMode", "hooks", "strictKnownMarketplaces":
 		return true
 	}
 	return k.setBy == onlyStricter || strings.HasPrefix(k.name, "sandbox.")

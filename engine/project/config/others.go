@@ -93,7 +93,8 @@ func Advice(path, name string) string {
 			return o.advice
 		}
 	}
-	if variable, ok := strings.CutPrefix(name, "env."); ok && IsClaudes(variable) && others()["claude "+name].advice == "" {
+	if variable, ok := strings.CutPrefix(name, "env."); ok && IsClaudes(variable) &&
+		others()["claude "+name].advice == "" {
 		return "" // that of other variables does not help
 	}
 	for {
@@ -156,8 +157,8 @@ func OtherKeys(path string) (keys []string, ok bool) {
 // IsClaudes reports whether a variable is one that Claude Code itself reads. Whoever set it meant Claude Code, even
 // though hooks get it, too.
 func IsClaudes(variable string) bool {
-	return slices.ContainsFunc([]string{"CLAUDE_", "ANTHROPIC_", "DISABLE_", "ENABLE_", "MAX_MCP_", "MAX_THINKING_", "BASH_",
-		"MCP_", "SLASH_COMMAND_", "USE_BUILTIN_", "VERTEX_", "API_TIMEOUT_"}, func(prefix string) bool {
+	return slices.ContainsFunc([]string{"CLAUDE_", "ANTHROPIC_", "DISABLE_", "ENABLE_", "MAX_MCP_", "MAX_THINKING_",
+		"BASH_", "MCP_", "SLASH_COMMAND_", "USE_BUILTIN_", "VERTEX_", "API_TIMEOUT_"}, func(prefix string) bool {
 		return strings.HasPrefix(variable, prefix)
 	})
 }

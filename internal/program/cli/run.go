@@ -159,8 +159,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop after spending this many US dollars in the session")
 	fs.StringVar(&f.background, "background", "", "with -p: wait for background commands after the answer, or stop them "+
 		"at once; without it, they are stopped after a minute")
-	fs.StringVar(&f.goal, "goal", "", "go on until this `TEXT` is judged to be met, or, with !COMMAND, until that ends with "+
-		"exit code 0; with -p, exit code 1 says that it is not")
+	fs.StringVar(&f.goal, "goal", "", "go on until this `TEXT` is judged to be met, or, with !COMMAND, until that ends "+
+		"with exit code 0; with -p, exit code 1 says that it is not")
 	fs.BoolVar(&f.exitRefused, "exit-refused", false, "with -p: end with exit code 3 if a call was refused")
 	fs.BoolVar(&f.noSession, "no-session", false, "do not write the session to disk")
 	fs.StringVar(&f.sessionID, "session-id", "", "the ID of the new session")

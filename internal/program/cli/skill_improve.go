@@ -40,7 +40,8 @@ knack eval repeats trials, records them, and writes reports.`,
 				return err
 			}
 			if len(w.skills) != 1 {
-				return engine.Usagef("knack eval "+plain.Line(args[0]), "skill test takes one skill, and there are %d", len(w.skills))
+				return engine.Usagef("knack eval "+plain.Line(args[0]), "skill test takes one skill, and there are %d",
+					len(w.skills))
 			}
 			r, err := w.run(c, &f)
 			if r == nil {
@@ -149,8 +150,8 @@ func (f *evalFlags) improve(c *cobra.Command, args []string, writer string, n in
 }
 
 // router returns what asks the queries of a suite.
-func (w *bench) router(c *cobra.Command, f *evalFlags, times int) (func(context.Context, *suite.Suite) (*eval.Report, error),
-	error) {
+func (w *bench) router(c *cobra.Command, f *evalFlags, times int) (
+	func(context.Context, *suite.Suite) (*eval.Report, error), error) {
 	if f.model == eval.ModelFind {
 		return func(ctx context.Context, s *suite.Suite) (*eval.Report, error) { return s.Search(ctx, f.jobs, f.seed) }, nil
 	}
@@ -197,13 +198,14 @@ func (w *bench) offer(c *cobra.Command, s *suite.Suite, r *suite.Improved) error
 	}
 	changed, err := suite.WithDescription(old, best)
 	if err != nil {
-		return &engine.Error{Err: fmt.Errorf("%s cannot be changed: %w", plain.Line(file), err), Hint: "the best description is: " +
-			plain.Line(best)}
+		return &engine.Error{Err: fmt.Errorf("%s cannot be changed: %w", plain.Line(file), err),
+			Hint: "the best description is: " + plain.Line(best)}
 	}
 	fmt.Fprintf(out, "\n%s\n", strings.TrimRight(plain.Text(udiff.Unified(plain.Line(file), plain.Line(file), string(old),
 		string(changed))), "\n"))
 	if r.Difference.Verdict != eval.Helps {
-		fmt.Fprintf(out, "\nThe difference of %d (%+.2f to %+.2f) may be chance.\n", r.Best, r.Difference.Low, r.Difference.High)
+		fmt.Fprintf(out, "\nThe difference of %d (%+.2f to %+.2f) may be chance.\n", r.Best, r.Difference.Low,
+			r.Difference.High)
 	}
 	if !isTerminal(c.InOrStdin()) {
 		fmt.Fprintln(c.ErrOrStderr(), "knack: info: nothing was written, because there is no user to ask")

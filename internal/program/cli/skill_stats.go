@@ -74,7 +74,8 @@ func unusedSkills(cat *command.Skills, used []skillstats.Skill) []unusedJSON {
 			slices.ContainsFunc(used, func(s skillstats.Skill) bool { return s.Name == e.Skill.Name && s.Uses() > 0 }) {
 			continue
 		}
-		all = append(all, unusedJSON{e.Skill.Name, knack.EstimateTokens(e.Skill.Name + e.Skill.Description + e.Skill.WhenToUse)})
+		all = append(all, unusedJSON{e.Skill.Name, knack.EstimateTokens(e.Skill.Name + e.Skill.Description +
+			e.Skill.WhenToUse)})
 	}
 	slices.SortStableFunc(all, func(a, b unusedJSON) int { return b.Tokens - a.Tokens })
 	return all

@@ -292,8 +292,8 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 		if err != nil {
 			return engine.Answer{}, err
 		}
-		update.Keep = u.Type == updateAddRules && p.MaySave && u.Destination != destinationSession && slices.Equal(update.Rules, c.Wider) &&
-			update.Verdict == permission.Allow && slices.Contains(c.Choices, gate.Always)
+		update.Keep = u.Type == updateAddRules && p.MaySave && u.Destination != destinationSession &&
+			slices.Equal(update.Rules, c.Wider) && update.Verdict == permission.Allow && slices.Contains(c.Choices, gate.Always)
 		a.Updates = append(a.Updates, update)
 	}
 	return a, nil

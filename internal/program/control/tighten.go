@@ -80,7 +80,8 @@ func (s *server) tighten(_ context.Context, session *engine.Session, in struct {
 		return nil, errors.New("the mode is not a string or null")
 	}
 	if mode != nil && *mode != "default" && *mode != "auto" {
-		return nil, fmt.Errorf("invalid mode %q: use default, auto or null; a mode for one server can only be stricter than the session's", *mode)
+		return nil, fmt.Errorf("invalid mode %q: use default, auto or null; a mode for one server can only be stricter than "+
+			"the session's", *mode)
 	}
 	s.setRules(session, func(t *tightened) {
 		if t.servers == nil {

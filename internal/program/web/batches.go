@@ -72,8 +72,8 @@ func (s *Server) batches(r *http.Request, p *page) error {
 				p.F(" %s", chip(runKind(state), fmt.Sprintf("%d %s", n, state)))
 			}
 		}
-		p.F("</h2>\n<p class=\"about path\">%s</p>\n<dl class=\"meta\"><div><dt>Begun</dt><dd>%s</dd></div><div><dt>Cost</dt>"+
-			"<dd>%s</dd></div></dl></li>\n", subpath.Short(c.Batch.Dir, home), day(c.Batch.Created),
+		p.F("</h2>\n<p class=\"about path\">%s</p>\n<dl class=\"meta\"><div><dt>Begun</dt><dd>%s</dd></div><div>"+
+			"<dt>Cost</dt><dd>%s</dd></div></dl></li>\n", subpath.Short(c.Batch.Dir, home), day(c.Batch.Created),
 			batch.Dollars(c.Totals.Spent.Cost))
 	}
 	p.F("</ol>\n")
@@ -85,7 +85,8 @@ func (s *Server) batches(r *http.Request, p *page) error {
 }
 
 func states() []batch.State {
-	return []batch.State{batch.Waiting, batch.Running, batch.Failed, batch.Refused, batch.Done, batch.Ready, batch.Cancelled}
+	return []batch.State{batch.Waiting, batch.Running, batch.Failed, batch.Refused, batch.Done, batch.Ready,
+		batch.Cancelled}
 }
 
 // schedules writes what runs when.
@@ -166,8 +167,8 @@ func (s *Server) batch(r *http.Request, p *page) error {
 		return err
 	}
 	p.title = cmp.Or(c.Batch.Name, c.Batch.ID)
-	p.F("<p class=\"crumbs\"><a href=\"/batches\">Batches</a></p>\n<h1>%s</h1>\n<p class=\"lead\">%s in %s, begun %s.</p>\n"+
-		"<div class=\"report\">\n%s</div>\n", p.title, c.Batch.ID, c.Batch.Dir, day(c.Batch.Created),
+	p.F("<p class=\"crumbs\"><a href=\"/batches\">Batches</a></p>\n<h1>%s</h1>\n<p class=\"lead\">%s in %s, begun "+
+		"%s.</p>\n<div class=\"report\">\n%s</div>\n", p.title, c.Batch.ID, c.Batch.Dir, day(c.Batch.Created),
 		markup.HTML(batch.Pictures(*c.Batch, c.Totals, runs)))
 	if p.token != "" && c.Totals.Left() > 0 {
 		p.form("/batch/cancel", "batch", c.Batch.ID)
@@ -232,7 +233,8 @@ func (s *Server) run(r *http.Request, p *page) error {
 		all = append(all, text("Branch", e.Branch), text("Refusals", ifString(e.Refusals > 0, strconv.Itoa(e.Refusals), "")))
 		if e.Session != "" && e.Dir != "" {
 			var link markup.Page
-			link.F(`<a href="%s">%s</a>`, sessionAddress(engine.SessionFile{Store: env.Sessions(e.Dir), ID: e.Session}, ""), e.Session)
+			link.F(`<a href="%s">%s</a>`, sessionAddress(engine.SessionFile{Store: env.Sessions(e.Dir), ID: e.Session}, ""),
+				e.Session)
 			all = append(all, fact{"Session", link.HTML()})
 		}
 	}

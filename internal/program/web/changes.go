@@ -62,8 +62,8 @@ func decoded(form url.Values) url.Values {
 // form begins a form that changes something. The caller writes the rest of it. The fields are encoded, because what a
 // page shows of a text is not always the text itself.
 func (p *page) form(action markup.HTML, fields ...string) {
-	p.F("<form class=\"change\" method=\"post\" action=\"%s\">\n<input type=\"hidden\" name=\"form\" value=\"%s\">\n", action,
-		p.token)
+	p.F("<form class=\"change\" method=\"post\" action=\"%s\">\n<input type=\"hidden\" name=\"form\" value=\"%s\">\n",
+		action, p.token)
 	for i := 0; i+1 < len(fields); i += 2 {
 		p.F("<input type=\"hidden\" name=\"%s\" value=\"%s\">\n", fields[i], url.QueryEscape(fields[i+1]))
 	}

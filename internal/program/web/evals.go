@@ -29,8 +29,8 @@ type column struct {
 
 // evals writes results beside each other, a table for each skill.
 func (s *Server) evals(_ *http.Request, p *page) error {
-	p.begin("Evals", "What knack eval has found: whether skills are called when they should be, and whether they help. A range "+
-		"is the interval at 95%.")
+	p.begin("Evals", "What knack eval has found: whether skills are called when they should be, and whether they help. A "+
+		"range is the interval at 95%.")
 	var all []column
 	var skills []string
 	known := map[string]bool{}
@@ -64,7 +64,8 @@ func (s *Server) evals(_ *http.Request, p *page) error {
 // evaluated writes what each file says about a skill.
 func (p *page) evaluated(n int, skill string, all []column) {
 	p.F("<h2 id=\"skill%d\"><a href=\"%s\">%s</a></h2>\n<div class=\"table\" role=\"region\" aria-labelledby=\"skill%d\" "+
-		"tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">Measured</th>", n, markup.Address("/skill", "name", skill), skill, n)
+		"tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">Measured</th>", n, markup.Address("/skill", "name", skill),
+		skill, n)
 	for _, c := range all {
 		p.F("<th scope=\"col\">%s</th>", c.name)
 	}
@@ -126,8 +127,8 @@ func measures() []measure {
 			if r.Tasks != nil {
 				for _, d := range r.Tasks.Against {
 					kind := map[eval.Verdict]markup.HTML{eval.Helps: "good", eval.Hurts: "bad"}[d.Verdict]
-					cell.F("<p>%s %+.0f points to %s (%+.0f to %+.0f)</p>", chip(kind, string(d.Verdict)), 100*d.Mean, fmt.Sprint(d.To),
-						100*d.Low, 100*d.High)
+					cell.F("<p>%s %+.0f points to %s (%+.0f to %+.0f)</p>", chip(kind, string(d.Verdict)), 100*d.Mean,
+						fmt.Sprint(d.To), 100*d.Low, 100*d.High)
 				}
 			}
 			return cell.HTML()
@@ -151,6 +152,7 @@ func rate(r eval.Rate) markup.HTML {
 	p.F("%.0f%% (%d of %d; %.0f–%.0f%%)<svg class=\"small\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" "+
 		"aria-hidden=\"true\"><rect class=\"free\" x=\"0\" y=\"0\" width=\"100\" height=\"10\"></rect><rect class=\"range\" "+
 		"x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"10\"></rect><rect class=\"k0\" x=\"%.1f\" y=\"0\" width=\"1.5\" "+
-		"height=\"10\"></rect></svg>", 100*r.Rate, r.Hits, r.Of, 100*r.Low, 100*r.High, 100*r.Low, 100*(r.High-r.Low), 99*r.Rate)
+		"height=\"10\"></rect></svg>", 100*r.Rate, r.Hits, r.Of, 100*r.Low, 100*r.High, 100*r.Low, 100*(r.High-r.Low),
+		99*r.Rate)
 	return p.HTML()
 }

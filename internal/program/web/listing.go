@@ -132,8 +132,8 @@ func (p *page) entry(e knack.Line, most int, window string) {
 	share := func(n int) float64 { return 100 * float64(n) / float64(most) }
 	p.F("<tr><td><a href=\"%s\">%s</a></td><td>%s</td><td class=\"n\">%s</td><td><svg class=\"small\" "+
 		"viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"free\" x=\"0\" y=\"0\" "+
-		"width=\"%.1f\" height=\"10\"></rect><rect class=\"k0\" x=\"0\" y=\"0\" width=\"%.1f\" height=\"10\"></rect></svg></td>"+
-		"<td>%s</td></tr>\n",
+		"width=\"%.1f\" height=\"10\"></rect><rect class=\"k0\" x=\"0\" y=\"0\" width=\"%.1f\" "+
+		"height=\"10\"></rect></svg></td><td>%s</td></tr>\n",
 		markup.Address("/skill", "name", e.Skill.Name, "path", e.Skill.Path), e.Skill.Name,
 		engine.SourceName(e.Skill.Origin), size, share(e.Full), share(e.Chars), why)
 }

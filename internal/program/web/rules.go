@@ -24,7 +24,8 @@ func (s *Server) rules(r *http.Request, p *page) error {
 		return err
 	}
 	name, input := cmp.Or(query.Get("tool"), "bash"), cmp.Or(query.Get("input"), `{"command": "git status && git push"}`)
-	p.begin("Rules", "What may run, and why. Try a call: it is decided as a conversation here would decide it, and not run.")
+	p.begin("Rules", "What may run, and why. Try a call: it is decided as a conversation here would decide it, and not "+
+		"run.")
 	p.F("<form class=\"filter\" action=\"/rules\"><label>Tool <input name=\"tool\" value=\"%s\"></label>\n"+
 		"<label class=\"wide\">Input, as JSON <textarea name=\"input\" rows=\"2\">\n%s</textarea></label>\n"+
 		"<button>Decide</button></form>\n", name, input)
@@ -42,8 +43,8 @@ func (s *Server) rules(r *http.Request, p *page) error {
 			p.decision(d)
 		}
 	}
-	p.F("<h2 id=\"rules\">Rules in effect</h2>\n<p>A deny counts before an ask, and an ask before an allow. What no rule " +
-		"covers is asked.</p>\n")
+	p.F("<h2 id=\"rules\">Rules in effect</h2>\n<p>A deny counts before an ask, and an ask before an allow. What no " +
+		"rule covers is asked.</p>\n")
 	p.F("<div class=\"table\" role=\"region\" aria-labelledby=\"rules\" tabindex=\"0\"><table>\n<thead><tr>" +
 		"<th scope=\"col\">Verdict</th><th scope=\"col\">Rule</th><th scope=\"col\">From</th></tr></thead>\n<tbody>\n")
 	all := project.Rules()
@@ -67,9 +68,9 @@ func (s *Server) rules(r *http.Request, p *page) error {
 func (p *page) decision(d permission.Decision) {
 	p.F("<section class=\"card\"><h2 role=\"status\">%s</h2>\n", verdictChip(d.Verdict))
 	p.facts(text("Because", d.Reason), text("Rule", d.Rule), text("From", string(d.Origin)))
-	p.F("<h3 id=\"subjects\">Subjects</h3>\n<div class=\"table\" role=\"region\" aria-labelledby=\"subjects\" tabindex=\"0\">" +
-		"<table>\n<thead><tr><th scope=\"col\">Verdict</th><th scope=\"col\">What</th><th scope=\"col\">Because</th></tr>" +
-		"</thead>\n<tbody>\n")
+	p.F("<h3 id=\"subjects\">Subjects</h3>\n<div class=\"table\" role=\"region\" aria-labelledby=\"subjects\" " +
+		"tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">Verdict</th><th scope=\"col\">What</th>" +
+		"<th scope=\"col\">Because</th></tr></thead>\n<tbody>\n")
 	for _, x := range d.Subjects {
 		why := x.Reason
 		if x.Rule != "" {

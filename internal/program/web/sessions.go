@@ -171,8 +171,9 @@ func (p *page) context(x *conversation) {
 	place := func(i int) (float64, float64) {
 		return width * float64(i) / float64(len(x.points)-1), height * (1 - float64(x.points[i].tokens)/float64(most))
 	}
-	p.F("<h2 id=\"context\">Context</h2>\n<figure>\n<svg class=\"plot\" viewBox=\"0 0 1000 160\" preserveAspectRatio=\"none\" "+
-		"role=\"img\" aria-label=\"Tokens of the context at each of %d requests, at most %s\">\n", len(x.points), tokens(most))
+	p.F("<h2 id=\"context\">Context</h2>\n<figure>\n<svg class=\"plot\" viewBox=\"0 0 1000 160\" "+
+		"preserveAspectRatio=\"none\" role=\"img\" "+
+		"aria-label=\"Tokens of the context at each of %d requests, at most %s\">\n", len(x.points), tokens(most))
 	var path strings.Builder
 	step := max(1, len(x.points)/maxPoints)
 	for i := range x.points {
@@ -190,7 +191,8 @@ func (p *page) context(x *conversation) {
 		}
 	}
 	p.F("</svg>\n<figcaption>%s, from the first to the last; the most was %s tokens. A dashed line is where "+
-		"the conversation was condensed.</figcaption>\n</figure>\n", plain.Count(len(x.points), "request"), plain.Number(most))
+		"the conversation was condensed.</figcaption>\n</figure>\n", plain.Count(len(x.points), "request"),
+		plain.Number(most))
 }
 
 // costs draws what each turn cost.
@@ -229,8 +231,9 @@ func (p *page) skillEvents(x *conversation) {
 	if len(x.skills) == 0 {
 		return
 	}
-	p.F("<h2 id=\"skills\">Skills</h2>\n<div class=\"table\" role=\"region\" aria-labelledby=\"skills\" tabindex=\"0\"><table>\n" +
-		"<thead><tr><th scope=\"col\">Skill</th><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">Tokens</th></tr>" +
+	p.F("<h2 id=\"skills\">Skills</h2>\n<div class=\"table\" role=\"region\" aria-labelledby=\"skills\" " +
+		"tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">Skill</th><th scope=\"col\">What</th>" +
+		"<th scope=\"col\" class=\"n\">Tokens</th></tr>" +
 		"</thead>\n<tbody>\n")
 	shown := x.skills[max(0, len(x.skills)-perPage):]
 	for _, e := range shown {
@@ -239,7 +242,8 @@ func (p *page) skillEvents(x *conversation) {
 			what = chip("", "released")
 		}
 		p.F("<tr><td><a href=\"%s\">%s</a></td><td>%s %s</td><td class=\"n\">%s</td></tr>\n",
-			markup.Address("/session", "in", x.in, "id", x.id, "page", x.part(e.entry)), e.name, what, e.who, plain.Number(e.tokens))
+			markup.Address("/session", "in", x.in, "id", x.id, "page", x.part(e.entry)),
+			e.name, what, e.who, plain.Number(e.tokens))
 	}
 	p.F("</tbody></table></div>\n")
 	if more := len(x.skills) - len(shown); more > 0 {

@@ -20,11 +20,12 @@ func (s *Server) settings(r *http.Request, p *page) error {
 		return err
 	}
 	query := r.URL.Query()
-	p.begin("Settings", "What is set here, and the files that set it. The first file wins. What may contain secrets is shown "+
-		"by name only.")
+	p.begin("Settings", "What is set here, and the files that set it. The first file wins. What may contain secrets is "+
+		"shown by name only.")
 	p.problems(project, project.SettingsProblems())
-	p.F("<h2 id=\"set\">What is set</h2>\n<div class=\"table\" role=\"region\" aria-labelledby=\"set\" tabindex=\"0\"><table>\n" +
-		"<thead><tr><th scope=\"col\">Setting</th><th scope=\"col\">Value</th><th scope=\"col\">Set in</th></tr></thead>\n" +
+	p.F("<h2 id=\"set\">What is set</h2>\n<div class=\"table\" role=\"region\" aria-labelledby=\"set\" " +
+		"tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">Setting</th><th scope=\"col\">Value</th>" +
+		"<th scope=\"col\">Set in</th></tr></thead>\n" +
 		"<tbody>\n")
 	values := project.Values()
 	for _, v := range values {
@@ -38,8 +39,8 @@ func (s *Server) settings(r *http.Request, p *page) error {
 				places = append(places, place)
 			}
 		}
-		p.F("<tr><td class=\"path\">%s</td><td class=\"path\">%s</td><td class=\"path\">%s</td></tr>\n", v.Key, string(v.Value),
-			strings.Join(places, ", "))
+		p.F("<tr><td class=\"path\">%s</td><td class=\"path\">%s</td><td class=\"path\">%s</td></tr>\n", v.Key,
+			string(v.Value), strings.Join(places, ", "))
 	}
 	p.F("</tbody></table></div>\n")
 	if len(values) == 0 {
@@ -69,9 +70,9 @@ func (p *page) draft(files []engine.SettingsFile, key, value, in string, add boo
 	for _, f := range files {
 		scopes = append(scopes, choice{f.Scope, f.Scope})
 	}
-	p.F("<h2 id=\"draft\">Try a change</h2>\n<p>Nothing is written. A value that is not JSON is a text; without one, the key "+
-		"is removed.</p>\n<form class=\"filter\" action=\"/settings\">\n<label>Setting <input name=\"key\" value=\"%s\"></label>\n"+
-		"<label class=\"wide\">Value <input name=\"value\" value=\"%s\"></label>\n", key, value)
+	p.F("<h2 id=\"draft\">Try a change</h2>\n<p>Nothing is written. A value that is not JSON is a text; without one, the "+
+		"key is removed.</p>\n<form class=\"filter\" action=\"/settings\">\n<label>Setting <input name=\"key\" "+
+		"value=\"%s\"></label>\n<label class=\"wide\">Value <input name=\"value\" value=\"%s\"></label>\n", key, value)
 	p.choose("File", "in", in, scopes)
 	p.F("<label class=\"check\"><input type=\"checkbox\" name=\"add\" value=\"1\"%s> add it to the list</label>\n"+
 		"<button>Show the difference</button></form>\n", ifText(add, " checked"))

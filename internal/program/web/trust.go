@@ -25,8 +25,8 @@ func (s *Server) trust(r *http.Request, p *page) error {
 		return err
 	}
 	open := len(report.Open())
-	p.begin("Trust", fmt.Sprintf("What the project in %s brings. Nothing of it has an effect before you approve it, and again "+
-		"after a byte of it changes.", subpath.Short(report.Root, project.Env().Home())))
+	p.begin("Trust", fmt.Sprintf("What the project in %s brings. Nothing of it has an effect before you approve it, and "+
+		"again after a byte of it changes.", subpath.Short(report.Root, project.Env().Home())))
 	switch {
 	case len(report.Items) == 0:
 		p.F("<p class=\"empty\">The project brings nothing that needs your approval.</p>\n")
