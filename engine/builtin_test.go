@@ -36,9 +36,10 @@ func TestHostPlugin(t *testing.T) {
 	}
 	load := func(on bool, settings string) (*engine.Project, *knack.Catalog) {
 		t.Helper()
-		p, err := engine.Load(t.Context(), engine.Options{Dir: t.TempDir(), Settings: []string{settings}, Plugged: []engine.BuiltInPlugin{{
-			Name: "reports", Description: "reports of the host", On: on, Sources: []knack.Source{set}, Hooks: []hook.Hook{stop},
-			Servers: []mcp.Server{{Name: "data", Command: "data-server"}}}}})
+		p, err := engine.Load(t.Context(), engine.Options{Dir: t.TempDir(), Settings: []string{settings},
+			Plugged: []engine.BuiltInPlugin{{
+				Name: "reports", Description: "reports of the host", On: on, Sources: []knack.Source{set}, Hooks: []hook.Hook{stop},
+				Servers: []mcp.Server{{Name: "data", Command: "data-server"}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

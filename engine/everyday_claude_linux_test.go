@@ -82,8 +82,8 @@ func runClaude(t *testing.T, program string, day everyday) (asked int) {
 	cmd := exec.Command(program, "-p", "--verbose", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--permission-prompt-tool", "stdio", "--model", "claude-sonnet-4-5")
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "HOME="+p.home, "GIT_CONFIG_NOSYSTEM=1", "IS_SANDBOX=1", "ANTHROPIC_BASE_URL="+front.URL,
-		"ANTHROPIC_API_KEY="+llmtest.Key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1")
+	cmd.Env = append(os.Environ(), "HOME="+p.home, "GIT_CONFIG_NOSYSTEM=1", "IS_SANDBOX=1",
+		"ANTHROPIC_BASE_URL="+front.URL, "ANTHROPIC_API_KEY="+llmtest.Key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -101,7 +101,8 @@ func TestEveryday(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-	if sysroot, err := exec.Command("rustc", "--print", "sysroot").Output(); err == nil { // rustup looks for it in the home
+	// rustup looks for the toolchain in the home directory.
+	if sysroot, err := exec.Command("rustc", "--print", "sysroot").Output(); err == nil {
 		t.Setenv("PATH", filepath.Join(strings.TrimSpace(string(sysroot)), "bin")+":"+os.Getenv("PATH"))
 	}
 	for at, name := range [places]string{"sandbox", "container", "plain"} {

@@ -265,7 +265,8 @@ func TestGitOwnFiles(t *testing.T) {
 		"git worktree list": "", "git worktree remove wt": ".git/worktrees/wt wt", "git worktree prune": ".git/worktrees",
 		"git worktree remove ../far": "../far .git/worktrees/far",
 		"git submodule status":       "", "git submodule init": config + " .git/modules",
-		"rm -rf sub": "sub", "rm -r sub plain": "sub", "rm -r plain sub": "sub", "rm -rd sub": "sub", "rm -rf plain": "", "rm -rf node_modules": "", "cp -r sub copy": "copy", "cp -r plain copy": "",
+		"rm -rf sub": "sub", "rm -r sub plain": "sub", "rm -r plain sub": "sub", "rm -rd sub": "sub", "rm -rf plain": "",
+		"rm -rf node_modules": "", "cp -r sub copy": "copy", "cp -r plain copy": "",
 		"git config user.name A && rm -rf sub": config + " sub",
 	} {
 		for _, confined := range []bool{true, false} {
@@ -304,7 +305,8 @@ func TestGitOwnFilesOnce(t *testing.T) {
 	decide := func(line string, rules permission.Rules) permission.Decision {
 		return rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: permission.KindBash, Text: line})
 	}
-	for _, line := range []string{"git branch -u main", "git branch -u main; make", "git config user.name A", "git remote add o x",
+	for _, line := range []string{"git branch -u main", "git branch -u main; make", "git config user.name A",
+		"git remote add o x",
 		"git init sub", "git clone ../r copy", "git init", "touch .git/config", "echo x >> .git/hooks/pre-commit"} {
 		for _, rule := range decide(line, permission.Rules{}).Suggest {
 			if r, err := permission.ParseRule(rule, permission.Session); err == nil && !r.RunsGiven() &&

@@ -60,8 +60,8 @@ func TestRunsGiven(t *testing.T) {
 		"Bash(curl -s http://x)": false, "Bash(tar -xf a.tar)": false, "Bash(deno run x.ts)": false,
 		"Bash(bun run build)": false, "Bash(sed -i s/a/b/ f)": false, "Bash(cargo test)": false,
 		"Bash(find . -name x -delete)": false, "Bash(kubectl get pods)": false, "Bash(Rscript x.R)": false,
-		"Edit(//w/.git/config)": true, "Edit(/.git/hooks/x)": true, "Write(//w/sub/.git)": true, "Edit(//w/r.git/config)": true,
-		"Edit(//w/.GIT/config)": true, "Edit(//w/.git/modules/m/config)": true, "Edit(//w/.gitignore)": false,
+		"Edit(//w/.git/config)": true, "Edit(/.git/hooks/x)": true, "Write(//w/sub/.git)": true,
+		"Edit(//w/r.git/config)": true, "Edit(//w/.GIT/config)": true, "Edit(//w/.git/modules/m/config)": true, "Edit(//w/.gitignore)": false,
 		"Edit(//w/.github/x)": false, "Edit(//w/x)": false, "Edit": false, "Edit(src/**)": false,
 		"Read(//w/.git/config)": false, "Read(//x)": false, "WebFetch(domain:x.org)": false, "mcp__a__b": false,
 	} {

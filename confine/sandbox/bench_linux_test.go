@@ -65,13 +65,15 @@ func BenchmarkClone(b *testing.B) {
 	if err != nil {
 		b.Skip("not measured: this is no clone")
 	}
-	for _, line := range []string{"true", "git status --short", "git -c user.name=n -c user.email=a@b commit -q --allow-empty -m x"} {
+	for _, line := range []string{"true", "git status --short",
+		"git -c user.name=n -c user.email=a@b commit -q --allow-empty -m x"} {
 		b.Run(strings.Join(strings.Fields(line)[:min(2, len(strings.Fields(line)))], " "), func(b *testing.B) {
 			x := newFixture(b).complete()
 			if err := os.RemoveAll(x.dir); err != nil {
 				b.Fatal(err)
 			}
-			if out, err := exec.Command("git", "clone", "-q", strings.TrimSpace(string(top)), x.dir).CombinedOutput(); err != nil {
+			if out, err := exec.Command("git", "clone", "-q", strings.TrimSpace(string(top)),
+				x.dir).CombinedOutput(); err != nil {
 				b.Fatal(err, string(out))
 			}
 			var all []time.Duration

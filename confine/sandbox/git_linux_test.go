@@ -289,7 +289,8 @@ func TestLeftovers(t *testing.T) {
 		}
 		local.Confine = New(p, Auto).Confine
 		local.Run(context.Background(), workspace.Command{Line: "mkdir .husky; echo x > .husky/pre-commit; ln -s " +
-			"/nowhere .git/FETCH_HEAD; echo exec evil >> .git/rebase-merge/git-rebase-todo; echo done; sleep 1000", Output: os.Stdout})
+			"/nowhere .git/FETCH_HEAD; echo exec evil >> .git/rebase-merge/git-rebase-todo; echo done; sleep 1000",
+			Output: os.Stdout})
 		return
 	}
 	b.run("true")

@@ -96,9 +96,9 @@ func TestGitLinks(t *testing.T) {
 	for _, name := range []string{"index", "packed-refs", "refs/heads/main", "HEAD"} {
 		scripts[name] = link(name)
 	}
-	for _, name := range []string{"FETCH_HEAD", "COMMIT_EDITMSG", "ORIG_HEAD", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG", "logs/HEAD",
-		"logs/refs/heads/main", "refs/tags/v1", "objects/info/commit-graph", "objects/info/packs", "info/refs", "info/exclude",
-		"rr-cache", "shallow", "gc.log"} {
+	for _, name := range []string{"FETCH_HEAD", "COMMIT_EDITMSG", "ORIG_HEAD", "MERGE_MSG", "SQUASH_MSG", "TAG_EDITMSG",
+		"logs/HEAD", "logs/refs/heads/main", "refs/tags/v1", "objects/info/commit-graph", "objects/info/packs", "info/refs",
+		"info/exclude", "rr-cache", "shallow", "gc.log"} {
 		scripts["files"] += link(name) + "; "
 	}
 	for name, script := range scripts {
@@ -128,12 +128,13 @@ func TestGitLinks(t *testing.T) {
 	t.Run("too deep", func(t *testing.T) {
 		c := newClone(t)
 		deep := strings.Repeat("/"+strings.Repeat("d", 200), 15)
-		out, exit := c.run("cd .git/logs/refs/heads; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do mkdir " + strings.Repeat("d", 200) +
-			"; cd " + strings.Repeat("d", 200) + "; done; ln -s " + c.outside + "/precious x")
+		out, exit := c.run("cd .git/logs/refs/heads; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do mkdir " +
+			strings.Repeat("d", 200) + "; cd " + strings.Repeat("d", 200) + "; done; ln -s " + c.outside + "/precious x")
 		if notes := strings.Join(exit.Refused, "\n"); !strings.Contains(notes, "deep a directory") {
 			t.Errorf("%q %s", notes, out)
 		}
-		if did := c.user("git checkout -q -b " + strings.TrimPrefix(deep, "/") + "/x; git commit -q --allow-empty -m x"); !c.kept() {
+		if did := c.user("git checkout -q -b " + strings.TrimPrefix(deep, "/") +
+			"/x; git commit -q --allow-empty -m x"); !c.kept() {
 			t.Errorf("git followed it: %s", did)
 		}
 	})
@@ -284,11 +285,11 @@ func TestRebaseSteps(t *testing.T) {
 
 // TestHeldSteps: which lines of a list run programs, as git reads them.
 func TestHeldSteps(t *testing.T) {
-	for line, program := range map[string]string{"exec a b": "a b", "x a": "a", "  \texec\ta": "a", "exec a\u00a0": "a\u00a0",
-		"exec  a\r": "a", "x\ta\tb": "a\tb"} {
+	for line, program := range map[string]string{"exec a b": "a b", "x a": "a", "  \texec\ta": "a",
+		"exec a\u00a0": "a\u00a0", "exec  a\r": "a", "x\ta\tb": "a\tb"} {
 		list, programs := heldSteps("pick 1\n"+line+"\n", []string{"b"})
-		if !slices.Equal(programs, []string{program}) || list != "pick 1\n"+heldStep+line+"\n" || armSteps(list) != "pick 1\n"+
-			line+"\n" {
+		if !slices.Equal(programs, []string{program}) || list != "pick 1\n"+heldStep+line+"\n" ||
+			armSteps(list) != "pick 1\n"+line+"\n" {
 			t.Errorf("%q: %q, %q", line, programs, list)
 		}
 		if list, programs := heldSteps(line, []string{program}); list != line || len(programs) > 0 {
@@ -336,7 +337,8 @@ func TestGitUnfinished(t *testing.T) {
 			"echo pick $(git rev-parse main~1) >> .git/rebase-merge/git-rebase-todo; echo 7 > g; git add g; git commit -qm g; " +
 			"echo pick $(git rev-parse side) >> .git/rebase-merge/git-rebase-todo", "git rebase --continue", "merge strategy"},
 		"cherry-pick": {"git cherry-pick side side~1; printf '[options]\\n\\tStrategy = /evil\\n' > .git/sequencer/opts; echo pick " +
-			"$(git rev-parse side) >> .git/sequencer/todo; echo 5 > f; git add f", "git cherry-pick --continue", "merge strategy"},
+			"$(git rev-parse side) >> .git/sequencer/todo; echo 5 > f; git add f", "git cherry-pick --continue",
+			"merge strategy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newClone(t)
@@ -353,8 +355,8 @@ func TestGitUnfinished(t *testing.T) {
 		t.Run("rerere "+name, func(t *testing.T) {
 			c := newClone(t)
 			const id = "1111111111111111111111111111111111111111"
-			_, exit := c.run("mkdir -p .git/rr-cache/" + id + "; cp f .git/rr-cache/" + id + "/preimage; printf '" + id + "\\t" + path +
-				"\\0' > .git/MERGE_RR")
+			_, exit := c.run("mkdir -p .git/rr-cache/" + id + "; cp f .git/rr-cache/" + id + "/preimage; printf '" + id + "\\t" +
+				path + "\\0' > .git/MERGE_RR")
 			if notes := strings.Join(exit.Refused, "\n"); !strings.Contains(notes, "MERGE_RR") {
 				t.Errorf("%q", notes)
 			}
@@ -366,10 +368,12 @@ func TestGitUnfinished(t *testing.T) {
 	t.Run("everyday", func(t *testing.T) {
 		c := newClone(t)
 		c.user("git config rerere.enabled true")
-		for _, script := range []string{"git merge side; echo 5 > f; git commit -qam m", "git reset -q --hard main~1; git merge side",
-			"git cherry-pick -X theirs side", "git checkout -q side; git rebase -s ort -X theirs main", "git revert --no-edit HEAD~1 HEAD",
-			"git checkout -q main; git stash; git rebase -i --exec true HEAD~1"} {
-			if out, exit := c.run(script); slices.ContainsFunc(exit.Refused, func(s string) bool { return strings.Contains(s, ".git") }) {
+		for _, script := range []string{"git merge side; echo 5 > f; git commit -qam m",
+			"git reset -q --hard main~1; git merge side", "git cherry-pick -X theirs side",
+			"git checkout -q side; git rebase -s ort -X theirs main",
+			"git revert --no-edit HEAD~1 HEAD", "git checkout -q main; git stash; git rebase -i --exec true HEAD~1"} {
+			if out, exit := c.run(script); slices.ContainsFunc(exit.Refused,
+				func(s string) bool { return strings.Contains(s, ".git") }) {
 				t.Errorf("%s: %q %s", script, exit.Refused, out)
 			}
 		}

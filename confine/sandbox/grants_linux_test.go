@@ -88,7 +88,8 @@ func TestGrantsOpenNothingElse(t *testing.T) {
 	open := workspace.Allowance{Write: []string{b.at("a"), b.at("other/file")}}
 	before := b.contents()
 	for _, line := range []string{
-		"mkdir ~/b", "echo x > ~/b", "ln -s / ~/b", "mkdir -p ~/other/b", "echo x > ~/other/sedABCDEF", "echo x > ~/other/file.bak",
+		"mkdir ~/b", "echo x > ~/b", "ln -s / ~/b", "mkdir -p ~/other/b", "echo x > ~/other/sedABCDEF",
+		"echo x > ~/other/file.bak",
 		"python3 -c 'import os; os.open(os.path.expanduser(\"~/other/sedABCDEF\"), os.O_CREAT | os.O_EXCL | os.O_WRONLY)'",
 		"python3 -c 'import os; os.open(os.path.expanduser(\"~/sedABCDEF\"), os.O_CREAT | os.O_EXCL | os.O_WRONLY)'",
 		"mv ~/other ~/a", "mv ~/.ssh ~/a; cat ~/a/id_ed25519", "ln ~/.netrc ~/a; cat ~/a",

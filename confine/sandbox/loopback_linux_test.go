@@ -86,7 +86,8 @@ asyncio.run(main())'`
 
 func TestHostIn(t *testing.T) {
 	for word, want := range map[string]bool{"registry.example": true, "urllib.error.URLError": false, "10.0.0.1": true,
-		"java.net.ConnectException": false, "EXAMPLE.COM": true, "requests.exceptions.ConnectionError": false, "a.b.c1": false} {
+		"java.net.ConnectException": false, "EXAMPLE.COM": true, "requests.exceptions.ConnectionError": false,
+		"a.b.c1": false} {
 		if _, is := hostIn(word); is != want {
 			t.Errorf("%s: %t", word, is)
 		}

@@ -132,7 +132,8 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	if auditArch == unix.AUDIT_ARCH_X86_64 {
-		if got, _ := interpret(t, filter(true, false, false), auditArch, 0x40000000|unix.SYS_READ); got != errno(unix.ENOSYS) {
+		if got, _ := interpret(t, filter(true, false, false), auditArch,
+			0x40000000|unix.SYS_READ); got != errno(unix.ENOSYS) {
 			t.Errorf("an x32 number: %#x", got)
 		}
 	}

@@ -18,17 +18,19 @@ func evil(dir string) string {
 // command, so that git outside the sandbox runs nothing of it.
 func TestUnsearched(t *testing.T) {
 	for name, c := range map[string]struct{ before, script, dir string }{
-		"deep":         {"", "mkdir -p node_modules/a/b/c/d; git init -q node_modules/a/b/c/d; " + evil("node_modules/a/b/c/d/.git"), "node_modules/a/b/c/d"},
-		"target":       {"", "git init -q target/x; " + evil("target/x/.git"), "target/x"},
-		"top":          {"", "git init -q .venv; " + evil(".venv/.git"), ".venv"},
-		"in a package": {"mkdir -p node_modules/react/lib", "git init -q node_modules/react; " + evil("node_modules/react/.git"), "node_modules/react"},
-		"bare":         {"", "git init -q --bare .cache/x; " + evil(".cache/x"), ".cache/x"},
-		"bare, there before": {"mkdir -p .tox/py/lib; echo x > .tox/py/lib/f", "git init -q --bare .tox/py/lib; " + evil(".tox/py/lib"),
-			".tox/py/lib"},
+		"deep": {"", "mkdir -p node_modules/a/b/c/d; git init -q node_modules/a/b/c/d; " +
+			evil("node_modules/a/b/c/d/.git"), "node_modules/a/b/c/d"},
+		"target": {"", "git init -q target/x; " + evil("target/x/.git"), "target/x"},
+		"top":    {"", "git init -q .venv; " + evil(".venv/.git"), ".venv"},
+		"in a package": {"mkdir -p node_modules/react/lib", "git init -q node_modules/react; " +
+			evil("node_modules/react/.git"), "node_modules/react"},
+		"bare": {"", "git init -q --bare .cache/x; " + evil(".cache/x"), ".cache/x"},
+		"bare, there before": {"mkdir -p .tox/py/lib; echo x > .tox/py/lib/f", "git init -q --bare .tox/py/lib; " +
+			evil(".tox/py/lib"), ".tox/py/lib"},
 		"file": {"mkdir -p sub/node_modules/p", "git init -q --separate-git-dir sub/node_modules/data sub/node_modules/p; " +
 			evil("sub/node_modules/data"), "sub/node_modules/p"},
-		"upper case": {"", "git init -q node_modules/p; " + evil("node_modules/p/.git") + "mv node_modules/p/.git node_modules/p/.GIT",
-			"node_modules/p"},
+		"upper case": {"", "git init -q node_modules/p; " + evil("node_modules/p/.git") +
+			"mv node_modules/p/.git node_modules/p/.GIT", "node_modules/p"},
 		"moved": {"mkdir -p node_modules/p parts/refs; echo ref: refs/heads/main > parts/HEAD; " + evil("parts"),
 			"mkdir parts/objects; mv parts node_modules/p/.git", ""},
 	} {
@@ -45,8 +47,8 @@ func TestUnsearched(t *testing.T) {
 				t.Errorf("git ran it: %s\n%s", did, out)
 			}
 			_, exit := b.run("true")
-			if notes := strings.Join(exit.Refused, "\n"); !strings.Contains(notes, "node_modules") && !strings.Contains(notes, c.dir) ||
-				notes == "" {
+			if notes := strings.Join(exit.Refused, "\n"); !strings.Contains(notes, "node_modules") &&
+				!strings.Contains(notes, c.dir) || notes == "" {
 				t.Errorf("no word of it: %q\n%s", notes, out)
 			}
 			if _, exit := b.run("true"); len(exit.Refused) > 0 {
@@ -60,10 +62,12 @@ func TestUnsearched(t *testing.T) {
 // submodule, from the moment at which the command has ended.
 func TestUnsearchedSubmodule(t *testing.T) {
 	for name, script := range map[string]string{
-		"at once": "git init -q node_modules/x; git -C node_modules/x commit -q --allow-empty -m x; " + evil("node_modules/x/.git") +
+		"at once": "git init -q node_modules/x; git -C node_modules/x commit -q --allow-empty -m x; " +
+			evil("node_modules/x/.git") +
 			"git update-index --add --cacheinfo 160000,$(git -C node_modules/x rev-parse HEAD),node_modules/x",
 		"file": "mkdir node_modules; git init -q --separate-git-dir node_modules/d node_modules/x; git -C node_modules/x commit -q " +
-			"--allow-empty -m x; " + evil("node_modules/d") + "git update-index --add --cacheinfo 160000,$(git -C node_modules/x " +
+			"--allow-empty -m x; " + evil("node_modules/d") +
+			"git update-index --add --cacheinfo 160000,$(git -C node_modules/x " +
 			"rev-parse HEAD),node_modules/x",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +115,8 @@ func TestUnsearchedOfUser(t *testing.T) {
 	settled()
 	b.run("git config -f .venv/src/late/.git/config core.fsmonitor evil")
 	b.box.system.protected.unsearched.wait()
-	if _, exit := b.run("true"); !strings.Contains(strings.Join(exit.Refused, "\n"), "late/.git/config changed while a command ran") {
+	if _, exit := b.run("true"); !strings.Contains(strings.Join(exit.Refused, "\n"),
+		"late/.git/config changed while a command ran") {
 		t.Errorf("%q", exit.Refused)
 	}
 }

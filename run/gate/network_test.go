@@ -224,8 +224,9 @@ func TestNetworkWords(t *testing.T) {
 // it, and no answer opens it for longer.
 func TestNetworkPort(t *testing.T) {
 	user := &asked{choice: gate.Session}
-	g := newGate(t, gate.Options{Approver: user, Network: gate.Network{Listens: func(port string) bool { return port == "3000" }},
-		Paths: permission.PathContext{Dir: t.TempDir(), Confined: func() bool { return true }}})
+	g := newGate(t, gate.Options{Approver: user,
+		Network: gate.Network{Listens: func(port string) bool { return port == "3000" }},
+		Paths:   permission.PathContext{Dir: t.TempDir(), Confined: func() bool { return true }}})
 	reach := func() (asked int) {
 		permit, err := g.Ask(t.Context(), command("curl -o x http://localhost:3000/ http://127.0.0.1:8080/"))
 		if err != nil {

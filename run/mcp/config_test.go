@@ -30,7 +30,8 @@ func TestParse(t *testing.T) {
 		{`{"a":{"command":"c","disabled":true},"b":{"command":"d"}}`, "b stdio d ! MCP server a is off, by its key disabled"},
 		{`{"a":{"command":"c","disabld":true}}`, `! did you mean "disabled"`},
 		{`{"a":{"command":"c","tool":[{"name":"t","permission_policy":"always_deny"}]}}`, `! did you mean "tools"`},
-		{`{"a":{"command":"c","tools":[{"name":"t","permision_policy":"always_deny"}]}}`, `! did you mean "permission_policy"`},
+		{`{"a":{"command":"c","tools":[{"name":"t","permision_policy":"always_deny"}]}}`,
+			`! did you mean "permission_policy"`},
 		{`{"a":{"command":"c","tools":[{"permission_policy":"always_deny"}]}}`, "! has no name"},
 		{`{"a":{"command":"c","tools":{"t":"always_deny"}}}`, "! is not a list"},
 		{`{"a":{"command":"c","excludeTools":"t"}}`, "! is not a list"},
@@ -231,8 +232,8 @@ func TestToolsOfDefinitions(t *testing.T) {
 		`"enabledTools": ["get"]`: "get", `"enabled_tools": ["get"]`: "get", `"includeTools": ["get"]`: "get",
 		`"tools": ["get"]`: "get", `"enabledTools": []`: "", `"disabledTools": ["put"]`: "get",
 		`"disabled_tools": ["put"]`: "get", `"excludeTools": ["put"]`: "get",
-		`"tools": ["get", "put"], "excludeTools": ["put"]`: "get", `"tools": [{"name": "get"}]`: "get put", `"tools": "get"`: "!",
-		`"toolPermissions": {"get": "blocked"}`: "!",
+		`"tools": ["get", "put"], "excludeTools": ["put"]`: "get", `"tools": [{"name": "get"}]`: "get put",
+		`"tools": "get"`: "!", `"toolPermissions": {"get": "blocked"}`: "!",
 	} {
 		servers, problems := Parse([]byte(`{"a": {"command": "c", `+keys+`}}`), permission.User, "f")
 		if want == "!" {

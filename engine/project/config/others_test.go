@@ -145,7 +145,8 @@ func stateOf(t *testing.T, dir, program, name string) (state, what string) {
 			}
 		}
 	}
-	if name == "env" && len(c.Foreign.Env) == 0 || name == "apiKeyHelper" && c.Foreign.KeyHelper == "" || len(c.Foreign.Unused) > 0 {
+	if name == "env" && len(c.Foreign.Env) == 0 || name == "apiKeyHelper" && c.Foreign.KeyHelper == "" ||
+		len(c.Foreign.Unused) > 0 {
 		t.Errorf("%s: nothing is said of %s, but of %v", name, value, c.Foreign.Unused)
 	}
 	for _, p := range c.Problems {
@@ -183,7 +184,8 @@ func TestOthers(t *testing.T) {
 	}
 	for _, x := range []struct{ title, file, keys, format string }{
 		{"Codex 0.171: config.toml", ".codex/config.toml", codexKeys, "%s = 1\n"},
-		{"OpenCode 1.18: opencode.json", "opencode.jsonc", openCodeKeys, "\ufeff{\r\n // a comment\r\n \"$schema\": \"x\", %q: 1,}\r\n"}} {
+		{"OpenCode 1.18: opencode.json", "opencode.jsonc", openCodeKeys,
+			"\ufeff{\r\n // a comment\r\n \"$schema\": \"x\", %q: 1,}\r\n"}} {
 		b.WriteString("\n### " + x.title + "\n\n| key | here | how |\n|---|---|---|\n")
 		names := strings.Fields(x.keys)
 		slices.Sort(names)
@@ -235,8 +237,8 @@ func TestOthers(t *testing.T) {
 	for key := range others() {
 		program, name, _ := strings.Cut(key, " ")
 		if strings.Contains(program, ".") && !strings.Contains(b.String(), "| `"+name+"` |") ||
-			program == "claude" && effects()[name] == nil && !strings.HasPrefix(name, "env.") || program == "pi" && !strings.Contains(b.String(), "`"+name) &&
-			!strings.HasSuffix(name, ".json") {
+			program == "claude" && effects()[name] == nil && !strings.HasPrefix(name, "env.") ||
+			program == "pi" && !strings.Contains(b.String(), "`"+name) && !strings.HasSuffix(name, ".json") {
 			t.Errorf("others.txt has %s, which is no setting of %s", name, program)
 		}
 	}

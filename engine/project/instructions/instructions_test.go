@@ -66,7 +66,8 @@ func TestOrder(t *testing.T) {
 	if f.System != "" || len(f.Problems) != 2 || f.Problems[1].Code != "untrusted" {
 		t.Errorf("an untrusted prompt: %q, %v", f.System, f.Problems)
 	}
-	if p := f.Problems[0]; !strings.HasSuffix(p.Path, ".pi/agent/AGENTS.md") || !strings.HasPrefix(p.Message, "not sent, because ") {
+	if p := f.Problems[0]; !strings.HasSuffix(p.Path, ".pi/agent/AGENTS.md") ||
+		!strings.HasPrefix(p.Message, "not sent, because ") {
 		t.Errorf("the second file of the user is not named: %v", p)
 	}
 }

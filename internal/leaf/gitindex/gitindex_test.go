@@ -138,8 +138,8 @@ func TestTwoReadings(t *testing.T) {
 
 // TestInside: names that git refuses to add.
 func TestInside(t *testing.T) {
-	for _, bad := range []string{".git", ".git/config", "a/.git/hooks/x", ".GIT/x", "../x", "a/../../x", "/abs", "a//b", "./x",
-		"git~1/x", ".git ./x", ".git::$INDEX_ALLOCATION/x", ".g\u200cit/x", "a/..", "a/"} {
+	for _, bad := range []string{".git", ".git/config", "a/.git/hooks/x", ".GIT/x", "../x", "a/../../x", "/abs", "a//b",
+		"./x", "git~1/x", ".git ./x", ".git::$INDEX_ALLOCATION/x", ".g\u200cit/x", "a/..", "a/"} {
 		if Inside(bad) {
 			t.Errorf("%q", bad)
 		}

@@ -137,7 +137,8 @@ func TestRootIn(t *testing.T) {
 		os.Symlink("sub", filepath.Join(dir, "in")), os.Symlink(outside, filepath.Join(dir, "out"))); err != nil {
 		t.Fatal(err)
 	}
-	for name, opens := range map[string]bool{"sub": true, "in": true, "out": false, "pipe": false, "none": false, "": false} {
+	for name, opens := range map[string]bool{"sub": true, "in": true, "out": false, "pipe": false, "none": false,
+		"": false} {
 		found, err := RootIn(root, name)
 		if (err == nil) != opens {
 			t.Errorf("%q: %v", name, err)

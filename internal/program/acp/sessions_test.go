@@ -28,11 +28,13 @@ func TestLoad(t *testing.T) {
 	if _, err := e.CloseSession(e.ctx(), sdk.CloseSessionRequest{SessionId: id}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Prompt(e.ctx(), sdk.PromptRequest{SessionId: id, Prompt: []sdk.ContentBlock{sdk.TextBlock("x")}}); err == nil {
+	if _, err := e.Prompt(e.ctx(), sdk.PromptRequest{SessionId: id,
+		Prompt: []sdk.ContentBlock{sdk.TextBlock("x")}}); err == nil {
 		t.Error("a closed session takes a prompt")
 	}
 	list, err := e.ListSessions(e.ctx(), sdk.ListSessionsRequest{Cwd: &e.dir})
-	if err != nil || len(list.Sessions) != 1 || list.Sessions[0].SessionId != id || *list.Sessions[0].Title != "write a file" {
+	if err != nil || len(list.Sessions) != 1 || list.Sessions[0].SessionId != id ||
+		*list.Sessions[0].Title != "write a file" {
 		t.Fatalf("%+v %v", list, err)
 	}
 	e.mu.Lock()
@@ -51,7 +53,8 @@ func TestLoad(t *testing.T) {
 			kinds = append(kinds, "call "+string(u.ToolCall.Kind)+" "+u.ToolCall.Title)
 		case u.ToolCallUpdate != nil:
 			d := u.ToolCallUpdate.Content[0].Diff
-			kinds = append(kinds, fmt.Sprintf("%s %s %q %t", *u.ToolCallUpdate.Status, filepath.Base(d.Path), d.NewText, d.OldText == nil))
+			kinds = append(kinds, fmt.Sprintf("%s %s %q %t", *u.ToolCallUpdate.Status, filepath.Base(d.Path), d.NewText,
+				d.OldText == nil))
 		case u.AgentMessageChunk != nil:
 			kinds = append(kinds, "agent "+u.AgentMessageChunk.Content.Text.Text)
 		}
@@ -75,7 +78,8 @@ func TestLoad(t *testing.T) {
 		t.Errorf("the text is %q", got)
 	}
 	for _, bad := range []sdk.SessionId{"none", id[:8]} {
-		if _, err := e.LoadSession(e.ctx(), sdk.LoadSessionRequest{SessionId: bad, Cwd: e.dir, McpServers: []sdk.McpServer{}}); err == nil {
+		if _, err := e.LoadSession(e.ctx(), sdk.LoadSessionRequest{SessionId: bad, Cwd: e.dir,
+			McpServers: []sdk.McpServer{}}); err == nil {
 			t.Errorf("%q was loaded", bad)
 		}
 	}
@@ -124,7 +128,8 @@ func TestOptions(t *testing.T) {
 	}
 	e.until(func() bool { return strings.Contains(e.dump(), `"currentModeId":"plan"`) })
 	for _, bad := range []string{"bypassPermissions", "nonsense", ""} {
-		if _, err := e.SetSessionMode(e.ctx(), sdk.SetSessionModeRequest{SessionId: s.SessionId, ModeId: sdk.SessionModeId(bad)}); err == nil {
+		if _, err := e.SetSessionMode(e.ctx(), sdk.SetSessionModeRequest{SessionId: s.SessionId,
+			ModeId: sdk.SessionModeId(bad)}); err == nil {
 			t.Errorf("the mode %q was accepted", bad)
 		}
 	}
@@ -133,8 +138,9 @@ func TestOptions(t *testing.T) {
 	if err != nil || r.ConfigOptions[0].Select.CurrentValue != "acceptEdits" {
 		t.Errorf("%+v %v", r, err)
 	}
-	if _, err := e.SetSessionConfigOption(e.ctx(), sdk.SetSessionConfigOptionRequest{ValueId: &sdk.SetSessionConfigOptionValueId{
-		SessionId: s.SessionId, ConfigId: "colour", Value: "red"}}); err == nil {
+	if _, err := e.SetSessionConfigOption(e.ctx(),
+		sdk.SetSessionConfigOptionRequest{ValueId: &sdk.SetSessionConfigOptionValueId{
+			SessionId: s.SessionId, ConfigId: "colour", Value: "red"}}); err == nil {
 		t.Error("an unknown option was accepted")
 	}
 }
@@ -142,7 +148,8 @@ func TestOptions(t *testing.T) {
 // TestAttachments: links to files, embedded files and images reach the model.
 func TestAttachments(t *testing.T) {
 	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-	model := llmtest.New(llmtest.Answer{Want: []string{"compare @", "the text of a", "unsaved text", "<resource uri="}, Text: "Seen."})
+	model := llmtest.New(llmtest.Answer{Want: []string{"compare @", "the text of a", "unsaved text", "<resource uri="},
+		Text: "Seen."})
 	e := newEditor(t, model, nil, "a.txt", "the text of a\n")
 	id := e.begin()
 	uri := "file://" + filepath.ToSlash(filepath.Join(e.dir, "a.txt"))
@@ -237,8 +244,9 @@ func TestForm(t *testing.T) {
 
 // TestPlan: the list of steps is the client's plan.
 func TestPlan(t *testing.T) {
-	e := newEditor(t, llmtest.New(llmtest.Use("todo", map[string]any{"items": []any{map[string]any{"text": "One", "state": "done"},
-		map[string]any{"text": "Two", "state": "active"}, map[string]any{"text": "Three"}}}), llmtest.Reply("Planned.")), nil)
+	e := newEditor(t, llmtest.New(llmtest.Use("todo",
+		map[string]any{"items": []any{map[string]any{"text": "One", "state": "done"},
+			map[string]any{"text": "Two", "state": "active"}, map[string]any{"text": "Three"}}}), llmtest.Reply("Planned.")), nil)
 	id := e.begin()
 	e.say(id, "plan")
 	var got []string
@@ -261,9 +269,11 @@ func TestLarge(t *testing.T) {
 	files := []string{"a.txt", "begin\n"}
 	for i := range 1000 {
 		name := fmt.Sprintf("s%03d", i)
-		files = append(files, ".claude/skills/"+name+"/SKILL.md", "---\nname: "+name+"\ndescription: Does "+name+"\n---\nDo it.\n")
+		files = append(files, ".claude/skills/"+name+"/SKILL.md", "---\nname: "+name+"\ndescription: Does "+name+
+			"\n---\nDo it.\n")
 	}
-	e := newEditor(t, llmtest.New(llmtest.Use("write", map[string]any{"path": "big.txt", "content": strings.Repeat(line, 38_000)}),
+	e := newEditor(t, llmtest.New(llmtest.Use("write",
+		map[string]any{"path": "big.txt", "content": strings.Repeat(line, 38_000)}),
 		llmtest.Reply("It is written.")), nil, files...)
 	e.approve = pick(t, sdk.PermissionOptionKindAllowOnce)
 	id := e.begin()
@@ -281,7 +291,8 @@ func TestLarge(t *testing.T) {
 
 // TestTwoSessions: the turns of two sessions run at once, each with its own answers.
 func TestTwoSessions(t *testing.T) {
-	e := newEditor(t, llmtest.New(llmtest.Answer{When: "one", Text: "Answer one."}, llmtest.Answer{When: "two", Text: "Answer two."}), nil)
+	e := newEditor(t, llmtest.New(llmtest.Answer{When: "one", Text: "Answer one."},
+		llmtest.Answer{When: "two", Text: "Answer two."}), nil)
 	first := e.begin()
 	second := e.newSession()
 	ends := make(chan sdk.StopReason, 2)
@@ -312,7 +323,8 @@ func TestServers(t *testing.T) {
 		"taken": map[string]any{"command": "true"}}})
 	e.begin()
 	s, err := e.NewSession(e.ctx(), sdk.NewSessionRequest{Cwd: e.dir, McpServers: []sdk.McpServer{
-		{Stdio: &sdk.McpServerStdio{Name: "mine", Command: "false", Args: []string{}, Env: []sdk.EnvVariable{{Name: "A", Value: "b"}}}},
+		{Stdio: &sdk.McpServerStdio{Name: "mine", Command: "false", Args: []string{},
+			Env: []sdk.EnvVariable{{Name: "A", Value: "b"}}}},
 		{Stdio: &sdk.McpServerStdio{Name: "taken", Command: "false", Args: []string{}, Env: []sdk.EnvVariable{}}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -335,7 +347,8 @@ func TestLines(t *testing.T) {
 	go func() {
 		b := bufio.NewWriter(w)
 		fmt.Fprintln(b, "nonsense")
-		fmt.Fprintln(b, `{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"x":"`+strings.Repeat("a", maxLine)+`"}}`)
+		fmt.Fprintln(b, `{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"x":"`+strings.Repeat("a", maxLine)+
+			`"}}`)
 		fmt.Fprintln(b, `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"none"}}`)
 		fmt.Fprintln(b, `{"jsonrpc":"2.0","id":"8","method":"session/nonsense","params":{}}`)
 		fmt.Fprintln(b, `{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":{"sessionId":"none","prompt":[]}}`)
@@ -346,8 +359,8 @@ func TestLines(t *testing.T) {
 	if err := Serve(context.Background(), Options{In: r, Out: &out}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"id":null,"error":{"code":-32700`, `"id":7,"error":{"code":-32600`, `"id":"8","error":{"code":-32601`,
-		`"id":9,"error":{"code":-32602`, `"id":10,"result":{`, `"protocolVersion":1`} {
+	for _, want := range []string{`"id":null,"error":{"code":-32700`, `"id":7,"error":{"code":-32600`,
+		`"id":"8","error":{"code":-32601`, `"id":9,"error":{"code":-32602`, `"id":10,"result":{`, `"protocolVersion":1`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s is missing in\n%s", want, out.String())
 		}

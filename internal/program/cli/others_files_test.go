@@ -77,7 +77,8 @@ func TestOtherFiles(t *testing.T) {
 	d.output(t, "trust", "--yes")
 	d.output(t, "-p", "--agent", "none", "hello")
 	seen := requests.String()
-	for _, args := range []string{"mcp list", "settings show permissions.deny", "-p /help", "skill list", "doctor --json"} {
+	for _, args := range []string{"mcp list", "settings show permissions.deny", "-p /help", "skill list",
+		"doctor --json"} {
 		seen += strings.Join(strings.Fields(d.output(t, strings.Fields(args)...)), " ")
 	}
 	var b strings.Builder

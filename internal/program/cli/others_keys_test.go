@@ -27,9 +27,10 @@ func otherFields() map[string]struct{ file, keys string } {
 		maxTurns=3 skills=[] mcpServers=[] hooks={} background=true isolation=worktree memory=user initialPrompt omitClaudeMd=true
 		autoCompactWindow=100000 observer observerMessage observeSubagents=true observeToolResults=true experimental={} color=red
 		mode=subagent temperature=1 top_p=1 prompt permission={} disable=true hidden=true steps=3 maxSteps=3 variant`},
-		"rule":         {".claude/rules/K.md", `paths=src/** globs=src/** alwaysApply=true description name`},
-		"output style": {".claude/output-styles/chosen.md", `name=chosen description keep-coding-instructions=true force-for-plugin=true`},
-		"prompt":       {".pi/prompts/K.md", `description argument-hint name model=opus agent allowed-tools=Read subtask=true`},
+		"rule": {".claude/rules/K.md", `paths=src/** globs=src/** alwaysApply=true description name`},
+		"output style": {".claude/output-styles/chosen.md",
+			`name=chosen description keep-coding-instructions=true force-for-plugin=true`},
+		"prompt": {".pi/prompts/K.md", `description argument-hint name model=opus agent allowed-tools=Read subtask=true`},
 	}
 }
 

@@ -372,7 +372,8 @@ func TestScreenJobs(t *testing.T) {
 		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{
 			"command": "until test -e stop; do sleep 0.05; done", "run_in_background": true}}}},
 		llmtest.Answer{Text: "It runs."},
-		llmtest.Answer{When: `(?s)ended or reports.*Background command 1 \(until test.*exited with code 0`, Text: "It ended."}))
+		llmtest.Answer{When: `(?s)ended or reports.*Background command 1 \(until test.*exited with code 0`,
+			Text: "It ended."}))
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
 	k.shows(w, h, `(?m)^❯( Ask .*)?$`)

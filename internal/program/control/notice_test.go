@@ -69,8 +69,8 @@ func TestQueuedBeforeInterrupt(t *testing.T) {
 // TestTimedOutCallback: a callback that guards and does not answer in time refuses the call, and nobody is asked.
 func TestTimedOutCallback(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, llmtest.New(bash("touch made"), llmtest.Answer{Want: []string{"did not end within"}, Text: "refused"}), nil,
-		allowed)
+	h := newHost(t, llmtest.New(bash("touch made"), llmtest.Answer{Want: []string{"did not end within"}, Text: "refused"}),
+		nil, allowed)
 	h.ask("1", `{"subtype":"initialize","hooks":{"PreToolUse":[{"matcher":"Bash","hookCallbackIds":["slow"],"timeout":0.05}]}}`)
 	h.user("go")
 	h.expect(`"type":"result"`, "refused")
@@ -89,7 +89,8 @@ func TestRemovedRules(t *testing.T) {
 	h.user("go")
 	answer := func(updates string) {
 		t.Helper()
-		h.answers(`{"behavior":"allow","updatedInput":{"command":"touch made"},"updatedPermissions":[`+updates+`]}`, "can_use_tool")
+		h.answers(`{"behavior":"allow","updatedInput":{"command":"touch made"},"updatedPermissions":[`+updates+`]}`,
+			"can_use_tool")
 	}
 	rules := `"rules":[{"toolName":"Bash","ruleContent":"ls:*"}],"behavior":"allow","destination":"session"}`
 	answer(`{"type":"addRules",` + rules + `,{"type":"addDirectories","directories":["/tmp"],"destination":"session"}`)

@@ -81,7 +81,8 @@ func TestRewakeLimit(t *testing.T) {
 	t.Parallel()
 	answers := []llmtest.Answer{llmtest.Reply("first")}
 	for range 9 {
-		answers = append(answers, llmtest.Answer{Want: []string{"in the background has ended or reports", "no tests"}, Text: "again"})
+		answers = append(answers, llmtest.Answer{Want: []string{"in the background has ended or reports", "no tests"},
+			Text: "again"})
 	}
 	h := newHost(t, llmtest.New(answers...), nil,
 		values(map[string]any{"hooks": map[string]any{"Stop": []any{map[string]any{"hooks": []any{map[string]any{

@@ -827,7 +827,8 @@ func TestWayBack(t *testing.T) {
 		t.Errorf("field %d has %q selected", d.field, it.value)
 	}
 	press("down", "enter")
-	if a, done := press("esc"); !done || !a.Declined || a.Text("a") != "three" || string(a.Values["b"]) != `["red","blue"]` {
+	if a, done := press("esc"); !done || !a.Declined || a.Text("a") != "three" ||
+		string(a.Values["b"]) != `["red","blue"]` {
 		t.Errorf("%+v", a)
 	}
 	q.Asker = engine.Asker("mcp:x")

@@ -130,8 +130,8 @@ func TestSettings(t *testing.T) {
 // TestTrust: what a project brings, and what has changed since it was approved.
 func TestTrust(t *testing.T) {
 	x := open(t, engine.Options{}, ".claude/skills/pdf/SKILL.md",
-		"---\nname: pdf\ndescription: Reads.\nallowed-tools: Bash(pdftotext:*)\n---\nRun !`date`\n", ".claude/skills/bad/SKILL.md",
-		hostileSkill())
+		"---\nname: pdf\ndescription: Reads.\nallowed-tools: Bash(pdftotext:*)\n---\nRun !`date`\n",
+		".claude/skills/bad/SKILL.md", hostileSkill())
 	x.has("/trust", "2 items wait for your approval", "pdf", "new", "Bash(pdftotext:*)")
 	report, err := engine.ReadTrust(t.Context(), x.server.dir.engine.Project().Env(), x.Dir, false)
 	if err == nil {
@@ -154,8 +154,9 @@ func TestSessions(t *testing.T) {
 	x.has("/sessions", "2 conversations of all projects", "Align the stock report")
 	x.has("/sessions?q=STOCK+report", "1 session")
 	x.has("/sessions?q=no-such-thing", "0 sessions")
-	got := x.has("/session?in=one-a&id=20260101-000000-aa", "Align the stock report", "/home/ada/inventory", "2 turns, $0.0914 in all",
-		"chart in use", "chart released", "stock report is crooked", "+ if it.Count == 0", "keep the old ones", "Done: the report is")
+	got := x.has("/session?in=one-a&id=20260101-000000-aa", "Align the stock report", "/home/ada/inventory",
+		"2 turns, $0.0914 in all", "chart in use", "chart released", "stock report is crooked", "+ if it.Count == 0",
+		"keep the old ones", "Done: the report is")
 	if strings.Contains(got, "part 1 of 2") {
 		t.Error("a short conversation is cut into parts")
 	}
@@ -181,7 +182,8 @@ func TestSessionParts(t *testing.T) {
 	x.has("/session?in=a&id=long&page=1", "answer 0", "output 0", "part 1 of 12", "Cost by turn", "Context")
 	x.has("/session?in=a&id=long&page=99", "part 12 of 12")
 	for n := 1; n <= 12; n++ {
-		if got := x.page("/session?in=a&id=long&page=" + fmt.Sprint(n)); strings.Contains(got, "not run") || strings.Contains(got, "interrupted") {
+		if got := x.page("/session?in=a&id=long&page=" + fmt.Sprint(n)); strings.Contains(got, "not run") ||
+			strings.Contains(got, "interrupted") {
 			t.Errorf("part %d has a call without its result", n)
 		}
 	}
@@ -204,7 +206,8 @@ func longSession(turns int) string {
 	for i := range turns {
 		put(`"type":"user","user":{"parts":[{"text":"question %d"}]}`, i)
 		put(`"type":"answer","answer":{"model":"m/x","cost":0.01,"usage":{"input":%d,"output":5},"message":{"role":"assistant",`+
-			`"parts":[{"text":"answer %d"},{"call":{"id":"c%d","name":"bash","input":{"command":"echo %d"}}}]}}`, 100*(i+1), i, i, i)
+			`"parts":[{"text":"answer %d"},{"call":{"id":"c%d","name":"bash","input":{"command":"echo %d"}}}]}}`, 100*(i+1), i,
+			i, i)
 		put(`"type":"result","result":{"id":"c%d","name":"bash","parts":[{"text":"output %d"}]}`, i, i)
 	}
 	return b.String()
@@ -247,7 +250,8 @@ func TestBatches(t *testing.T) {
 	}
 	defer q.Close()
 	b := batch.Batch{ID: "b1", Name: hostile, Dir: x.Dir, Created: time.Now()}
-	items := []batch.Item{{Key: "first", Task: batch.Task{Prompt: "do the first"}}, {Key: hostile, Task: batch.Task{Prompt: hostile}}}
+	items := []batch.Item{{Key: "first", Task: batch.Task{Prompt: "do the first"}},
+		{Key: hostile, Task: batch.Task{Prompt: hostile}}}
 	if _, err := q.Submit(ctx, b, items); err != nil {
 		t.Fatal(err)
 	}
@@ -428,7 +432,8 @@ func TestEvals(t *testing.T) {
 	}
 	write := func(name, skill string, pass float64) string {
 		data, err := json.Marshal(eval.Results{Version: 1, Failed: []string{hostile}, Reports: []*eval.Report{{Version: 1,
-			Skill: skill, Model: hostile, Routing: &eval.Routing{Recall: eval.Rate{Hits: 9, Of: 10, Rate: .9, Low: .6, High: .98}},
+			Skill: skill, Model: hostile, Routing: &eval.Routing{
+				Recall: eval.Rate{Hits: 9, Of: 10, Rate: .9, Low: .6, High: .98}},
 			Tasks: &eval.Tasks{Against: []eval.Difference{{Pairs: 9, Mean: pass, Low: .1, High: .5, Verdict: eval.Helps}}}}}})
 		if err != nil {
 			t.Fatal(err)
@@ -465,7 +470,8 @@ func BenchmarkSession(b *testing.B) {
 	for _, c := range []struct {
 		name, path string
 		forget     bool
-	}{{"first", "/session?in=a&id=long", true}, {"part", "/session?in=a&id=long&page=500", false}, {"list", "/sessions", false}} {
+	}{{"first", "/session?in=a&id=long", true}, {"part", "/session?in=a&id=long&page=500", false},
+		{"list", "/sessions", false}} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
 				if c.forget {
