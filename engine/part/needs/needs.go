@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/knack-agent/knack"
 )
@@ -103,9 +102,10 @@ func declared(k *knack.Skill) (all []Need, err error) {
 				"servers, platforms and hosts: %w", err)
 		}
 	}
+	pattern := requirement()
 	add := func(kind Kind, names []string) {
 		for _, text := range names {
-			m := requirement().FindStringSubmatch(text)
+			m := pattern.FindStringSubmatch(text)
 			if m == nil {
 				err = cmp.Or(err, fmt.Errorf("metadata.knack.needs: %q is not a name, or NAME>=VERSION", text))
 				continue
@@ -125,9 +125,9 @@ func declared(k *knack.Skill) (all []Need, err error) {
 
 // requirement matches a name, which a minimum version may follow. Names become part of commands that the user is shown,
 // so they contain no character that has a meaning for a shell.
-var requirement = sync.OnceValue(func() *regexp.Regexp {
+func requirement() *regexp.Regexp {
 	return regexp.MustCompile(`^(@?[A-Za-z0-9_][A-Za-z0-9_.+/:-]{0,99})(?:\[[a-z0-9,_-]+\])? *(?:>= *([0-9][0-9.]{0,20}))?$`)
-})
+}
 
 // Missing returns those needs that are not met on this machine. has tells whether there is a skill with a name.
 func Missing(ctx context.Context, k *knack.Skill, all []Need, has func(name string) bool) (missing []Need) {

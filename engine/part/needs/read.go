@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/fences"
@@ -199,14 +198,6 @@ func (r *reader) script(data []byte, name, ext string, own map[string]bool) {
 	}
 }
 
-// imports matches the imports that are not indented, and distribution the name that begins a line of a requirements.txt.
-var (
-	imports = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?m)^(?:import|from) +([A-Za-z_][A-Za-z0-9_]*)`)
-	})
-	distribution = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*`) })
-)
-
 // python adds the modules that a script imports when it begins. With an inline block of dependencies (PEP 723), uv gets
 // them.
 func (r *reader) python(text, name string, own map[string]bool) {
@@ -215,7 +206,8 @@ func (r *reader) python(text, name string, own map[string]bool) {
 		return
 	}
 	r.program("python3", name)
-	for _, m := range imports().FindAllStringSubmatch(text, 200) {
+	imports := regexp.MustCompile(`(?m)^(?:import|from) +([A-Za-z_][A-Za-z0-9_]*)`)
+	for _, m := range imports.FindAllStringSubmatch(text, 200) {
 		if !own[m[1]] {
 			r.add(Need{Kind: Python, Name: m[1], From: name})
 		}
@@ -229,9 +221,10 @@ func (r *reader) requirements(text, name string) {
 	for module, pip := range modules() {
 		byPip[pip] = module
 	}
+	distribution := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*`)
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
-		m := distribution().FindString(strings.TrimSpace(line))
+		m := distribution.FindString(strings.TrimSpace(line))
 		if m == "" {
 			continue
 		}
@@ -253,8 +246,9 @@ func (r *reader) packages(data []byte, name string) {
 		return
 	}
 	r.program("npm", name)
+	pattern := requirement()
 	for _, dep := range slices.Sorted(maps.Keys(p.Dependencies)) {
-		if requirement().MatchString(dep) {
+		if pattern.MatchString(dep) {
 			r.add(Need{Kind: NPM, Name: dep, From: name})
 		}
 	}
