@@ -128,7 +128,7 @@ func (t *Turn) serversOf(d *agent.Definition) agent.Servers {
 	origin := serverOrigin(d.Origin)
 	place := cmp.Or(d.Path, "the agent "+d.Name)
 	servers, problems := mcp.Parse(d.MCPServers, origin, place)
-	servers, problems = permitted(p.config, servers, problems)
+	servers, problems = p.servers.Permitted(servers, problems)
 	for _, problem := range problems {
 		s.engine.notices.addOnce(problem)
 	}

@@ -19,12 +19,14 @@ import (
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/engine/project/trust"
+	"github.com/knack-agent/knack/engine/serverfiles"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -63,7 +65,7 @@ type Project struct {
 	agents    []agent.Definition
 	problems  []knack.Problem // in templates and agents
 
-	servers definedServers
+	servers *serverfiles.Definitions
 
 	passedOver func() []knack.Problem // see searchOthers; computed once
 	known      func() known           // computed once
@@ -72,7 +74,7 @@ type Project struct {
 // Load reads what a directory provides. It opens no model or workspace, and reads no skill.
 func Load(ctx context.Context, o Options) (*Project, error) {
 	p := &Project{options: o}
-	p.own.project, p.foreign.project, p.servers.project = p, p, p
+	p.own.project, p.foreign.project = p, p
 	p.passedOver = sync.OnceValue(func() []knack.Problem { return searchOthers(p) })
 	p.known = sync.OnceValue(func() known { return knownOf(p.Brought, o.Parts) })
 	env := o.Env
@@ -105,12 +107,13 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 			return nil, Usagef("name a directory that exists", "%s is not a directory", plain.Line(dir))
 		}
 	}
+	var servers []serverfiles.Given
 	for _, text := range o.MCPConfig {
-		c, err := readMCPConfig(text, o.Given)
+		c, err := serverfiles.Read(text, o.Given)
 		if err != nil {
 			return nil, &Error{Err: err, Hint: "knack mcp --help", Exit: ExitUsage}
 		}
-		p.servers.given = append(p.servers.given, c)
+		servers = append(servers, c)
 	}
 	for _, layer := range o.Layers {
 		if layer != "user" && layer != "project" && layer != "local" {
@@ -206,12 +209,42 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		}
 	}
 	p.foreign.read()
-	p.servers.checkFiles()
+	p.servers = serverfiles.New(p.serverOptions(servers))
 	p.findSources(ctx)
 	p.findTemplates()
 	p.setView()
 	return p, nil
 }
+
+// serverOptions says where MCP servers of the project and its user are defined.
+func (p *Project) serverOptions(given []serverfiles.Given) serverfiles.Options {
+	o := serverfiles.Options{Config: p.config, Trust: p.trust, Dir: p.dir, Root: p.root, Given: given,
+		Managed: sources.ManagedDirs(runtime.GOOS), Plugins: p.plugins.servers,
+		Strict:  p.options.StrictMCP || p.options.Bare,
+		Project: !p.options.NoSettings && p.hasLayer("project")}
+	if !p.options.NoSettings && p.hasLayer("user") {
+		o.Claude = claudeServers(p.options.Env, p.home)
+		if pi := p.options.Env.PiDir(); pi != "" {
+			o.Pi = filepath.Join(pi, "mcp.json")
+		}
+	}
+	return o
+}
+
+// claudeServers is the file in which Claude Code keeps the user's servers; "": there is no home.
+func claudeServers(env Env, home string) string {
+	if dir := env.Get("CLAUDE_CONFIG_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, ".claude.json")
+	}
+	if home == "" {
+		return ""
+	}
+	return filepath.Join(home, ".claude.json")
+}
+
+// Servers returns the MCP servers that the directory and its user define; of those with the same name, the one with the
+// highest precedence. The problems are about servers that are left out.
+func (p *Project) Servers() ([]mcp.Server, []knack.Problem) { return p.servers.Servers() }
 
 // sideloads refuses what the command line brings along if an administrator does not want that.
 func sideloads(c *config.Config, o Options) error {
@@ -579,7 +612,7 @@ func (p *Project) TextProblems() []knack.Problem {
 // problemsOfFiles returns the problems of everything that the project reads, among them all that trust would resolve.
 func problemsOfFiles(p *Project, cat *knack.Catalog) []knack.Problem {
 	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.plugins.problems,
-		p.foreign.problems(), p.hookProblems, p.servers.inFiles, unknownFeatures(p),
+		p.foreign.problems(), p.hookProblems, p.servers.InFiles, unknownFeatures(p),
 		p.ofSkills(cat), p.passedOver(), cat.Overruled(p.view), p.problems, p.options.Problems)
 }
 

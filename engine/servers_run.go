@@ -23,6 +23,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine/servers"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
@@ -255,4 +256,33 @@ func chosenTools(p *Project, spec string, files, set tool.Set) tool.Set {
 	return slices.DeleteFunc(set, func(t tool.Tool) bool {
 		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })
 	})
+}
+
+// belowTemp returns what must be visible, although the sandbox has a /tmp of its own, so that a server starts whose
+// definition names a file below /tmp: the directory in /tmp that contains the file, because a program needs the files
+// beside it. A directory that also contains the working directory or the home directory would uncover their secrets;
+// then it is one further down. A project's definition makes nothing visible.
+func (p *Project) belowTemp(s mcp.Server, file string) []string {
+	if s.Origin == permission.Project || !filepath.IsAbs(file) {
+		return nil
+	}
+	var all []string
+	for _, at := range []string{filepath.Clean(file), realPath(file)} {
+		for _, temp := range []string{"/tmp", "/var/tmp"} {
+			rest, ok := subpath.Rel(temp, at)
+			if !ok || rest == "." {
+				continue
+			}
+			for name := range strings.SplitSeq(rest, "/") {
+				temp = filepath.Join(temp, name)
+				if !slices.ContainsFunc([]string{p.dir, p.root, p.home}, func(dir string) bool {
+					return subpath.Contains(temp, realPath(dir))
+				}) {
+					all = append(all, temp)
+					break
+				}
+			}
+		}
+	}
+	return all
 }

@@ -58,7 +58,7 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 			bare: p.options.Bare || p.options.NoSkills}.find(ctx, w.Name)
 	}
 	servers, leftOut := p.Servers()
-	for _, x := range slices.Concat(p.servers.inFiles, leftOut) {
+	for _, x := range slices.Concat(p.servers.InFiles, leftOut) {
 		at := knack.Location{Kind: knack.MCP, Path: x.Path, Unasked: x.Message}
 		if x.Hint != "" {
 			at.Unasked += " (" + x.Hint + ")"

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -10,7 +8,6 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
-	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/run/mcp"
 )
 
@@ -58,48 +55,6 @@ func TestBelowTemp(t *testing.T) {
 		}
 		if got := p.belowTemp(mcp.Server{Origin: permission.Project}, file); len(got) > 0 {
 			t.Errorf("%s of a project: %q", file, got)
-		}
-	}
-}
-
-// TestManagedServers: a server of the managed settings has its name for itself, whoever else defines one that has the
-// same name to models; a name of the user's is not the project's.
-func TestManagedServers(t *testing.T) {
-	dir, home, managed := t.TempDir(), t.TempDir(), t.TempDir()
-	write := func(file, text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(filepath.Join(managed, "settings.json"), `{"mcpServers": {"the_db": {"command": "managed"}}}`)
-	write(filepath.Join(home, "settings.json"), `{"mcpServers": {"the db": {"command": "user"},
-		"mine": {"command": "user"}}}`)
-	write(filepath.Join(dir, ".mcp.json"), `{"mcpServers": {"the_db": {"command": "project"},
-		"mine": {"command": "project"}, "theirs": {"command": "project"}}}`)
-	for _, strict := range []bool{false, true} {
-		p, err := Load(t.Context(), Options{Dir: dir, Trust: true, StrictMCP: strict,
-			Env:       func(string) string { return "" },
-			MCPConfig: []string{`{"the.db": {"command": "flag"}, "given": {"command": "flag"}}`}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		if p.config, err = config.Load(config.Options{Managed: []string{managed}, ConfigHome: home, Dir: dir,
-			Root: dir}); err != nil {
-			t.Fatal(err)
-		}
-		servers, problems := p.Servers()
-		var got []string
-		for _, s := range servers {
-			got = append(got, s.Name+" "+s.Command)
-		}
-		want, left := "the_db managed, given flag, mine user, theirs project", 4
-		if strict {
-			want, left = "the_db managed, given flag", 1
-		}
-		if all := strings.Join(got, ", "); all != want || len(problems) != left {
-			t.Errorf("strict %v: %s; %v", strict, all, problems)
 		}
 	}
 }
