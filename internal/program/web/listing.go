@@ -41,7 +41,8 @@ func (s *Server) listing(r *http.Request, p *page) error {
 		plain.Number(l.Budget), plain.Number(l.Tokens)))
 	p.F("<form class=\"filter\" action=\"/listing\"><label>Window of the model, in tokens <input type=\"number\" "+
 		"name=\"window\" value=\"%s\"></label>\n<button>Show</button></form>\n", query.Get("window"))
-	p.budget(l)
+	shares := sharesOf(l)
+	p.budget(l, shares)
 	if pin := query.Get("pin"); pin != "" {
 		p.pinned(l, skills.Catalog, view, pin)
 	}
@@ -55,7 +56,7 @@ func (s *Server) listing(r *http.Request, p *page) error {
 		most = max(most, e.Full)
 	}
 	for _, e := range l.Entries[at.first:at.end] {
-		p.entry(e, most, query.Get("window"))
+		p.entry(e, shares, most, query.Get("window"))
 	}
 	p.F("</tbody></table></div>\n")
 	p.pager(at, "/listing", query)
@@ -80,24 +81,39 @@ func (p *page) long(text string) {
 	}
 }
 
-// budget draws how the sources share the budget.
-func (p *page) budget(l knack.Listing) {
+// A share is what the skills of one source take of the budget.
+type share struct {
+	source string
+	chars  int
+}
+
+// sharesOf returns the shares of a listing, the largest first. The index of a share is its colour in the pictures.
+func sharesOf(l knack.Listing) (all []share) {
 	bySource := map[string]int{}
 	for _, e := range l.Entries {
 		bySource[engine.SourceName(e.Skill.Origin)] += e.Chars + 1
 	}
-	names := slices.SortedFunc(maps.Keys(bySource), func(a, b string) int {
-		return cmp.Or(bySource[b]-bySource[a], cmp.Compare(a, b))
-	})
-	const width, kinds = 1000.0, 8
+	for source, chars := range bySource {
+		all = append(all, share{source, chars})
+	}
+	slices.SortFunc(all, func(a, b share) int { return cmp.Or(b.chars-a.chars, cmp.Compare(a.source, b.source)) })
+	return all
+}
+
+// colour is the class of an index in the pictures. There are eight; all further ones look the same.
+func colour(i int) string { return "k" + strconv.Itoa(min(i, 7)) }
+
+// budget draws how the sources share the budget.
+func (p *page) budget(l knack.Listing, shares []share) {
+	const width = 1000.0
 	whole := float64(max(l.Budget, l.Chars, 1))
 	p.F("<figure>\n<svg class=\"bar\" viewBox=\"0 0 1000 40\" preserveAspectRatio=\"none\" role=\"img\" " +
 		"aria-label=\"Shares of the budget\">\n<rect class=\"free\" x=\"0\" y=\"0\" width=\"1000\" height=\"40\"></rect>\n")
 	x := 0.0
-	for i, name := range names {
-		w := width * float64(bySource[name]) / whole
-		p.F("<rect class=\"k%d\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"40\"><title>%s: %s characters</title></rect>\n",
-			min(i, kinds-1), x, max(w-1, 0.5), name, plain.Number(bySource[name]))
+	for i, sh := range shares {
+		w := width * float64(sh.chars) / whole
+		p.F("<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"40\"><title>%s: %s characters</title></rect>\n",
+			colour(i), x, max(w-1, 0.5), sh.source, plain.Number(sh.chars))
 		x += w
 	}
 	if l.Chars > l.Budget {
@@ -105,19 +121,19 @@ func (p *page) budget(l knack.Listing) {
 		p.F("<line class=\"limit\" x1=\"%.1f\" y1=\"0\" x2=\"%.1f\" y2=\"40\"></line>\n", at, at)
 	}
 	p.F("</svg>\n<figcaption><ul class=\"legend\">\n")
-	for i, name := range names {
-		p.F("<li><span class=\"key k%d\"></span>%s %s</li>\n", min(i, kinds-1), name, plain.Number(bySource[name]))
+	for i, sh := range shares {
+		p.F("<li><span class=\"key %s\"></span>%s %s</li>\n", colour(i), sh.source, plain.Number(sh.chars))
 	}
 	if free := l.Budget - l.Chars; free >= 0 {
 		p.F("<li><span class=\"key free\"></span>free %s</li>\n", plain.Number(free))
 	} else {
-		p.F("<li>The names alone are %s characters more than the budget.</li>\n", plain.Number(-free))
+		p.F("<li>The names alone are %s characters more than the budget, which ends at the line.</li>\n", plain.Number(-free))
 	}
 	p.F("</ul></figcaption>\n</figure>\n")
 }
 
 // entry writes a row of the listing.
-func (p *page) entry(e knack.Line, most int, window string) {
+func (p *page) entry(e knack.Line, shares []share, most int, window string) {
 	why := markup.HTML("")
 	if e.Cut != knack.Whole {
 		var cell markup.Page
@@ -129,13 +145,15 @@ func (p *page) entry(e knack.Line, most int, window string) {
 	if e.Chars != e.Full {
 		size += " of " + plain.Number(e.Full)
 	}
-	share := func(n int) float64 { return 100 * float64(n) / float64(most) }
+	source := engine.SourceName(e.Skill.Origin)
+	of := slices.IndexFunc(shares, func(sh share) bool { return sh.source == source })
+	percent := func(n int) float64 { return 100 * float64(n) / float64(most) }
 	p.F("<tr><td><a href=\"%s\">%s</a></td><td>%s</td><td class=\"n\">%s</td><td><svg class=\"small\" "+
 		"viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"free\" x=\"0\" y=\"0\" "+
-		"width=\"%.1f\" height=\"10\"></rect><rect class=\"k0\" x=\"0\" y=\"0\" width=\"%.1f\" "+
+		"width=\"%.1f\" height=\"10\"></rect><rect class=\"%s\" x=\"0\" y=\"0\" width=\"%.1f\" "+
 		"height=\"10\"></rect></svg></td><td>%s</td></tr>\n",
 		markup.Address("/skill", "name", e.Skill.Name, "path", e.Skill.Path), e.Skill.Name,
-		engine.SourceName(e.Skill.Origin), size, share(e.Full), share(e.Chars), why)
+		source, size, percent(e.Full), colour(of), percent(e.Chars), why)
 }
 
 // pinned writes what another listing has in which a skill is pinned.

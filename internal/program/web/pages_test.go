@@ -92,6 +92,13 @@ func TestListing(t *testing.T) {
 	x.has("/listing?window=60000", "one", "What would a pin change?", "What the model sees", "- two:")
 	x.has("/listing?window=60000&pin=two", "With two pinned", "characters instead of", "knack skill pin two")
 	x.has("/listing?window=1000000", "0 of them cut")
+	// A source has one colour, in the picture and in the table.
+	_, body := x.fetch(x.client, x.base+"/listing?window=60000", nil)
+	for _, want := range []string{`<span class="key k1"></span>user`, `<rect class="k1" x="0" y="0" width="35.9" height="10">`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s", want)
+		}
+	}
 	x.page("/listing?" + url.Values{"window": {hostile}, "pin": {hostile}}.Encode())
 }
 
