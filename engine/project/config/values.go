@@ -74,6 +74,7 @@ func (l *loader) shownValue(k key, v any) {
 // A Key describes a setting.
 type Key struct {
 	Name   string // with dots
+	Type   string // what it takes, in the words of `knack help settings`
 	Doc    string
 	Values []string // all allowed values; nil: other values are allowed
 }
@@ -85,7 +86,7 @@ func Keys() []Key {
 		if strings.HasPrefix(k.name, "$") {
 			continue
 		}
-		x := Key{Name: k.name, Doc: k.doc}
+		x := Key{Name: k.name, Type: k.typeName(), Doc: k.doc}
 		switch k.kind {
 		case text:
 			x.Values = k.enum

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,25 @@ func recorded(t testing.TB, text string) string {
 	return out.String()
 }
 
+// TestSkillsOrder: a search shows those with the words in their name before those that only mention them.
+func TestSkillsOrder(t *testing.T) {
+	skill := func(name, text string) []string {
+		return []string{"~/.claude/skills/" + name + "/SKILL.md",
+			"---\nname: " + name + "\ndescription: " + text + "\n---\nx\n"}
+	}
+	x := open(t, engine.Options{}, slices.Concat(skill("any", "Reads a csv report."), skill("csv-reports", "Old."),
+		skill("report-csv", "Says it."), skill("zoo-csv-report", "New."))...)
+	got := x.has("/skills?q=csv+report", "4 skills")
+	at := -1
+	for _, name := range []string{"csv-reports", "report-csv", "zoo-csv-report", "any"} {
+		i := strings.Index(got, name+" active")
+		if i < at {
+			t.Fatalf("%s comes too early:\n%s", name, got)
+		}
+		at = i
+	}
+}
+
 // TestListing: what `knack skill budget` tells, drawn, and what a pin would change.
 func TestListing(t *testing.T) {
 	long := strings.Repeat("Does a lot of things with tables. ", 20)
@@ -128,6 +148,8 @@ func TestSettings(t *testing.T) {
 	x.has("/settings?key=model&value=opus&in=user", `-{"model": "sonnet"}`, "opus")
 	x.has("/settings?key=model&value=3&in=user", "model")
 	x.has("/settings?key=permissions.ask&value=Bash(ls)&in=project&add=1", "Bash(ls)")
+	x.has("/settings", "Every setting", "permissions.defaultMode")
+	x.has("/settings?key=checkpoints", "not set", "true | false")
 	x.page("/settings?" + url.Values{"key": {hostile}, "value": {hostile}, "in": {"user"}}.Encode())
 	if got := x.Content(t, ".knack/settings.json"); strings.Contains(got, "Bash(ls)") {
 		t.Errorf("the file was changed:\n%s", got)

@@ -10,6 +10,8 @@ import (
 	udiff "github.com/aymanbagabas/go-udiff"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/internal/leaf/markup"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -61,7 +63,20 @@ func (s *Server) settings(r *http.Request, p *page) error {
 		p.F("</ul></details>\n")
 	}
 	p.draft(files, query.Get("key"), query.Get("value"), query.Get("in"), query.Get("add") != "")
+	p.everySetting()
 	return nil
+}
+
+// everySetting writes the table of `knack help settings`, in which a name fills in the form above.
+func (p *page) everySetting() {
+	p.F("<h2 id=\"every\">Every setting</h2>\n<div class=\"table\" role=\"region\" aria-labelledby=\"every\" " +
+		"tabindex=\"0\"><table>\n<thead><tr><th scope=\"col\">Setting</th><th scope=\"col\">Takes</th>" +
+		"<th scope=\"col\">What it does</th></tr></thead>\n<tbody>\n")
+	for _, k := range config.Keys() {
+		p.F("<tr><td><a href=\"%s\">%s</a></td><td>%s</td><td>%s</td></tr>\n",
+			markup.Address("/settings", "key", k.Name)+"#draft", k.Name, k.Type, k.Doc)
+	}
+	p.F("</tbody></table></div>\n")
 }
 
 // draft writes a form for a change, and how the file would change.
@@ -70,9 +85,24 @@ func (p *page) draft(files []engine.SettingsFile, key, value, in string, add boo
 	for _, f := range files {
 		scopes = append(scopes, choice{f.Scope, f.Scope})
 	}
-	p.F("<h2 id=\"draft\">Try a change</h2>\n<p>Nothing is written. A value that is not JSON is a text; without one, the "+
-		"key is removed.</p>\n<form class=\"filter\" action=\"/settings\">\n<label>Setting <input name=\"key\" "+
-		"value=\"%s\"></label>\n<label class=\"wide\">Value <input name=\"value\" value=\"%s\"></label>\n", key, value)
+	p.F("<h2 id=\"draft\">Try a change</h2>\n<p>Nothing is written. A value that is not JSON is a text; without one, the " +
+		"key is removed.</p>\n")
+	known := slices.IndexFunc(config.Keys(), func(k config.Key) bool { return k.Name == key })
+	var about config.Key
+	if known >= 0 {
+		about = config.Keys()[known]
+		p.F("<p><b>%s</b> (%s): %s</p>\n", about.Name, about.Type, about.Doc)
+	}
+	p.F("<form class=\"filter\" action=\"/settings\">\n<label>Setting <input name=\"key\" value=\"%s\"></label>\n", key)
+	if about.Values != nil {
+		values := []choice{{"", "not set"}}
+		for _, v := range about.Values {
+			values = append(values, choice{v, v})
+		}
+		p.choose("Value", "value", value, values)
+	} else {
+		p.F("<label class=\"wide\">Value <input name=\"value\" value=\"%s\"></label>\n", value)
+	}
 	p.choose("File", "in", in, scopes)
 	p.F("<label class=\"check\"><input type=\"checkbox\" name=\"add\" value=\"1\"%s> add it to the list</label>\n"+
 		"<button>Show the difference</button></form>\n", ifText(add, " checked"))

@@ -58,6 +58,14 @@ func (s *Server) skills(r *http.Request, p *page) error {
 			found = append(found, x)
 		}
 	}
+	// Those whose name has all words come first.
+	inName := func(x row) int {
+		if slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(strings.ToLower(x.Name()), w) }) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(found, func(a, b row) int { return inName(a) - inName(b) })
 	p.begin("Skills", fmt.Sprintf("%s found from here, in order of precedence.",
 		plain.Count(len(skills.Candidates()), "skill")))
 	p.F("<form class=\"filter\" action=\"/skills\" data-live=\"results\">\n<label class=\"wide\">Search " +
