@@ -546,6 +546,7 @@ type Settings struct {
 	// EnforceAllowedTools is skills.enforceAllowedTools; "": a skill's rules only allow.
 	EnforceAllowedTools string
 	Theme               string // of the screen
+	EditorMode          string // of the screen: normal or vim; "": normal
 	Notify              string // how to notify the user when something needs an answer
 	OutputStyle         string // "": none
 }
@@ -557,6 +558,7 @@ func (p *Project) Settings() Settings {
 		Model: s.Model, Effort: s.Effort, Sandbox: s.Sandbox.Mode,
 		DisableBypass: s.Permissions.DisableBypass != "", DisableShell: s.Skills.DisableShell,
 		EnforceAllowedTools: string(s.Skills.EnforceAllowedTools), Theme: s.Theme, Notify: s.Notify,
+		EditorMode:  s.EditorMode,
 		OutputStyle: s.OutputStyle,
 	}
 }

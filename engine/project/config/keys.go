@@ -232,6 +232,8 @@ var table = sync.OnceValue(func() []key {
 		{"theme", text, fromUser, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor",
 			"truecolor-light", "none"}, "Colours of the screen: auto (default: dark or light, to match the terminal's " +
 			"background), a theme of the program, or the NAME of a file themes/NAME.json beside your settings.", nil},
+		{"editorMode", text, fromUser, []string{"normal", "vim"}, "The keys of the screen's prompt: normal (default), or " +
+			"vim: those of Vim, with their mode in the status line. /vim switches between them.", nil},
 		{"notify", text, fromUser, nil, "What happens when the screen waits for you: bell (default), osc9 (a notification " +
 			"of the terminal), off, or a command, which gets the message as its last argument.", nil},
 	}

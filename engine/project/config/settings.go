@@ -103,6 +103,7 @@ type Settings struct {
 	Agent       string `json:"agent"` // see SessionOptions.Agent
 	Language    string `json:"language"`
 	Theme       string `json:"theme"`
+	EditorMode  string `json:"editorMode"` // normal or vim; "": normal
 	Notify      string `json:"notify"`
 }
 

@@ -152,8 +152,8 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 	}()
 	return tui.Run(ctx, tui.Options{
 		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out), Themes: themes(env),
-		Notify: settings.Notify,
-		First:  first, Env: env.Get,
+		Notify: settings.Notify, Vim: settings.EditorMode == "vim",
+		First: first, Env: env.Get,
 		History: env.StateFile("history"), Bindings: engine.KeyBindings(env),
 		ClaudeBindings: engine.ClaudeKeyBindings(env),
 		Before:         before,

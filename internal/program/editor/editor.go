@@ -14,7 +14,9 @@ import (
 
 	"github.com/clipperhouse/displaywidth"
 
+	"github.com/knack-agent/knack/internal/leaf/grapheme"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/program/vim"
 )
 
 // An Editor is the text being typed. The zero Editor is empty.
@@ -28,6 +30,7 @@ type Editor struct {
 	killed []string // killed texts, the newest last
 	yanked int      // the killed text before the cursor, counted from the end of killed; 0: none
 	column int      // the column that Up and Down keep, plus one; 0: that of the cursor
+	vim    *vim.Vim // Vim's keys; nil: they are off
 }
 
 // A Chip is one character that represents an image, or pasted text too long to edit.
@@ -135,10 +138,18 @@ func (e *Editor) Set(text string) {
 	e.change(false)
 	e.text = clean(text)
 	e.at = len(e.text)
+	if e.vim != nil {
+		e.at = e.vim.Clamp(e.text, e.at)
+	}
 }
 
 // Clear empties the editor for the next prompt. It cannot be undone.
-func (e *Editor) Clear() { *e = Editor{killed: e.killed} }
+func (e *Editor) Clear() {
+	*e = Editor{killed: e.killed, vim: e.vim}
+	if e.vim != nil {
+		e.vim.Reset()
+	}
+}
 
 // Insert inserts typed text at the cursor.
 func (e *Editor) Insert(text string) {
@@ -238,7 +249,7 @@ func (e *Editor) Left()      { e.move(e.prevGrapheme(e.at)) }
 func (e *Editor) Right()     { e.move(e.nextGrapheme(e.at)) }
 func (e *Editor) WordLeft()  { e.move(e.wordLeft()) }
 func (e *Editor) WordRight() { e.move(e.wordRight()) }
-func (e *Editor) Home()      { e.move(strings.LastIndexByte(e.text[:e.at], '\n') + 1) }
+func (e *Editor) Home()      { e.move(e.lineStart()) }
 func (e *Editor) End()       { e.move(e.lineEnd()) }
 
 // Start and Finish move to the start and the end of the text.
@@ -247,6 +258,8 @@ func (e *Editor) Finish() { e.move(len(e.text)) }
 
 func (e *Editor) move(to int) { e.at, e.typing, e.column, e.yanked = to, false, 0, 0 }
 
+func (e *Editor) lineStart() int { return strings.LastIndexByte(e.text[:e.at], '\n') + 1 }
+
 func (e *Editor) lineEnd() int {
 	if i := strings.IndexByte(e.text[e.at:], '\n'); i >= 0 {
 		return e.at + i
@@ -254,30 +267,8 @@ func (e *Editor) lineEnd() int {
 	return len(e.text)
 }
 
-func (e *Editor) nextGrapheme(at int) int {
-	g := displaywidth.StringGraphemes(e.text[at:])
-	if g.Next() {
-		return at + len(g.Value())
-	}
-	return at
-}
-
-// prevGrapheme returns the start of the grapheme before at. Graphemes never cross lines.
-func (e *Editor) prevGrapheme(at int) int {
-	if at == 0 {
-		return 0
-	}
-	from := strings.LastIndexByte(e.text[:at-1], '\n') + 1
-	if e.text[at-1] == '\n' {
-		return at - 1
-	}
-	last := from
-	g := displaywidth.StringGraphemes(e.text[from:at])
-	for pos := from; g.Next(); pos += len(g.Value()) {
-		last = pos
-	}
-	return last
-}
+func (e *Editor) nextGrapheme(at int) int { return grapheme.Next(e.text, at) }
+func (e *Editor) prevGrapheme(at int) int { return grapheme.Prev(e.text, at) }
 
 func isWord(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
@@ -319,7 +310,7 @@ func (e *Editor) KillToEnd() {
 	}
 	e.kill(e.at, end)
 }
-func (e *Editor) KillToStart()  { e.kill(strings.LastIndexByte(e.text[:e.at], '\n')+1, e.at) }
+func (e *Editor) KillToStart()  { e.kill(e.lineStart(), e.at) }
 func (e *Editor) KillWord()     { e.kill(e.at, e.wordRight()) }
 func (e *Editor) KillWordLeft() { e.kill(e.wordLeft(), e.at) }
 
@@ -442,6 +433,33 @@ func (e *Editor) Rows(width int) (rows []Row, row, col int) {
 	}
 	end(at)
 	return rows, row, col
+}
+
+// Split returns a row's text before, in and after the part of the editor's text between two byte offsets.
+func (r Row) Split(from, to int) (before, in, after string) {
+	cell := func(at int) int {
+		i := 0
+		for i < len(r.cells)-1 && r.cells[i] < at {
+			i++
+		}
+		return i
+	}
+	if to <= r.from || from >= r.to || from >= to {
+		return r.Text, "", ""
+	}
+	first, last := cell(from), cell(to)
+	var parts [3]strings.Builder
+	width := 0
+	for g := displaywidth.StringGraphemes(r.Text); g.Next(); width += g.Width() {
+		part := &parts[0]
+		if width >= last {
+			part = &parts[2]
+		} else if width >= first {
+			part = &parts[1]
+		}
+		part.WriteString(g.Value())
+	}
+	return parts[0].String(), parts[1].String(), parts[2].String()
 }
 
 func firstRune(s string) rune {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/clipperhouse/displaywidth"
 	"pgregory.net/rapid"
+
+	"github.com/knack-agent/knack/internal/program/vim"
 )
 
 // typed returns an editor after the given keys: letters are typed, the other keys are below.
@@ -221,5 +223,49 @@ func TestYankPop(t *testing.T) {
 	e.YankPop()
 	if e.Text() != "one three" {
 		t.Errorf("after a movement: %q", e.Text())
+	}
+}
+
+// TestVim: with Vim's keys Esc leads to commands, what they change can be undone, and the next prompt begins with typing.
+func TestVim(t *testing.T) {
+	var e Editor
+	e.SetVim(true)
+	press := func(keys ...string) {
+		for _, k := range keys {
+			if len(k) > 1 && k != "text" && (k == "esc" || strings.Contains(k, "+")) {
+				e.Key(k, "")
+			} else {
+				e.Key("text", k)
+			}
+		}
+	}
+	press("say hello", "esc", "bdw")
+	if e.Text() != "say " || e.Vim().Mode() != vim.Normal {
+		t.Fatalf("%q in %v", e.Text(), e.Vim().Mode())
+	}
+	press("u", "0cwgo", "esc")
+	if e.Text() != "go hello" {
+		t.Fatalf("%q", e.Text())
+	}
+	e.Key("paste", strings.Repeat("line\n", 20))
+	press("vb")
+	if from, to := e.Selected(); from >= to {
+		t.Errorf("selected %d to %d", from, to)
+	}
+	press("esc", "$x")
+	if n := len(e.Chips()); n != 1 {
+		t.Errorf("%d chips in %q", n, e.Display())
+	}
+	e.Set("an earlier prompt")
+	if press("x"); e.Text() != "an earlier promp" {
+		t.Errorf("%q", e.Text())
+	}
+	e.Clear()
+	if press("dd"); e.Text() != "dd" {
+		t.Errorf("%q", e.Text())
+	}
+	rows, _, _ := e.Rows(10)
+	if a, b, c := rows[0].Split(1, 2); a+"|"+b+"|"+c != "d|d|" {
+		t.Errorf("%q %q %q", a, b, c)
 	}
 }

@@ -3,6 +3,9 @@ package editor
 // Key applies the key with the given name, such as "ctrl+a", to the text. text is the content
 // of the keys "text" and "paste". Key reports whether it handles the key.
 func (e *Editor) Key(name, text string) bool {
+	if e.vim != nil && name != "paste" && e.vimKey(name, text) {
+		return true
+	}
 	switch name {
 	case "text":
 		e.Insert(text)

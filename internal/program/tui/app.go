@@ -45,6 +45,7 @@ type Options struct {
 	// Themes is a directory with theme files of the user, NAME.json; "": there is none.
 	Themes string
 	Colour bool // whether colours may be used
+	Vim    bool // whether the prompt has Vim's keys
 	// Notify is how the user is notified when an answer is needed: bell, osc9, off, or a
 	// command. "" means bell.
 	Notify string
@@ -69,6 +70,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a.view.nowKey, a.view.backgroundKey = a.keys.first(actSendNow), a.keys.first(actBackground)
 	a.view.modeKey = a.keys.first(actMode)
+	a.prompt.SetVim(o.Vim)
 	a.history.Load(o.History)
 	loaded := len(a.history.All())
 	if a.terminal, err = terminal.Open(o.In, o.Out, terminal.Keys,

@@ -42,6 +42,7 @@ func (a *app) cycleMode() {
 // local lists the commands that the screen handles itself.
 var local = []struct{ name, help string }{
 	{"theme", "choose the colours"},
+	{"vim", "switch Vim's keys of the prompt on or off"},
 	{"diff", "show what differs from the last commit, on the whole screen"},
 }
 
@@ -58,6 +59,12 @@ func (a *app) local(text string) bool {
 		openDiff(a)
 	case name == "theme":
 		a.theme(strings.TrimSpace(args))
+	case name == "vim":
+		said, err := switchVim(&a.prompt, a.session.Engine().Project())
+		a.conv.note(styled.Dim, said)
+		if err != nil {
+			a.failed(err)
+		}
 	case name == "hotkeys":
 		a.conv.reply(a.keys.help())
 	default:

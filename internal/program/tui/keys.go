@@ -85,6 +85,7 @@ var fixedKeys = []struct{ keys, help string }{
 	{"ctrl+_ alt+_", "undo, redo"},
 	{"/ at the start", "a command or a skill"},
 	{"! at the start", "a shell command of yours; !!: without the sandbox"},
+	{"/vim", "Vim's keys; setting editorMode"},
 	{"@ before a name", "a file, an agent or a resource to attach"},
 }
 

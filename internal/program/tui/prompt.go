@@ -98,7 +98,12 @@ func (a *app) pickerKey(k terminal.Key) {
 }
 
 func (a *app) promptKey(k terminal.Key) {
-	act := a.keys.of(k)
+	act, done := vimKey(&a.prompt, k)
+	if done {
+		a.view.menu = nil
+		return
+	}
+	act = cmp.Or(act, a.keys.of(k))
 	if act == actHelp && k.Name == "text" && !a.prompt.Empty() {
 		act = "" // a question mark in a text is not a key binding
 	}
@@ -250,6 +255,8 @@ func input(prompt *editor.Editor) agent.Input {
 // earlier messages.
 func (a *app) interrupt() {
 	switch {
+	case a.busy() && a.prompt.Vim() != nil && !a.prompt.Empty(): // a second Esc out of habit
+		a.view.hint = "Esc interrupts when the prompt is empty. " + a.keys.first(actClear) + " empties it."
 	case a.busy():
 		a.cancelWork()
 	case !a.prompt.Empty():

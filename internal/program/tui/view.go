@@ -361,7 +361,12 @@ func (v *view) input(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 		if i+top == 0 {
 			l = lead
 		}
-		out = append(out, styled.Line{{Text: l, Style: style}, {Text: plain.Line(r.Text)}})
+		before, selected, after := r.Split(v.prompt.Selected())
+		row := styled.Line{{Text: l, Style: style}, {Text: plain.Line(before)}}
+		if selected != "" {
+			row = append(row, styled.Span{Text: plain.Line(selected), Style: styled.Reverse}, styled.Span{Text: plain.Line(after)})
+		}
+		out = append(out, row)
 	}
 	if v.try != "" && len(out) == 1 && v.prompt.Empty() {
 		out[0] = append(out[0], styled.Span{Text: plain.Line(v.try), Style: styled.Dim}).Cut(width)
@@ -381,6 +386,12 @@ func (v *view) statusLine(width int) styled.Line {
 		return styled.S(styled.Warn, plain.Line(v.hint)).Cut(width)
 	}
 	s := v.status
+	if keys := v.vimMode(); keys.Text != "" {
+		rest := *v
+		rest.prompt = &editor.Editor{}
+		l := styled.Line{keys, {Text: "  ", Style: styled.Dim}}
+		return append(l, rest.statusLine(max(width-l.Width(), 0))...).Cut(width)
+	}
 	var parts []styled.Span
 	model := plain.Line(s.model)
 	if s.effort != "" {
