@@ -26,7 +26,7 @@ var districts = []struct {
 	below   []string
 }{
 	{"leaf", []string{"internal/leaf"}, nil},
-	{"skill", []string{".", "sources", "bundled", "knacktest"}, []string{"leaf"}},
+	{"skill", []string{".", "sources", "bundled", "knacktest", "adapt"}, []string{"leaf"}},
 	{"confine", []string{"confine"}, []string{"leaf"}},
 	{"run", []string{"run"}, []string{"leaf", "skill", "confine"}},
 	{"engine", []string{"engine"}, []string{"leaf", "skill", "confine", "run"}},
@@ -41,6 +41,7 @@ var only = map[string][]string{
 	"sources":            {"."},
 	"bundled":            {"."},           // skills as data
 	"knacktest":          {"."},           // other programs' tests need no agent
+	"adapt":              {"."},           // for loops that are not ours
 	"confine/git":        {},              // runs git; judges nothing
 	"confine/permission": {"confine/git"}, // decides; knows neither processes nor tools
 	"confine/workspace":  {},              // files and processes; knows no rules

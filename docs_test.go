@@ -14,7 +14,7 @@ import (
 // log tells about the past.
 func TestDocs(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]+)[^)\s]*\)`)
-	const districts = `((?:confine|run|engine|durable|sources|internal|docs|temporal|\.ci)/[\w./-]*?\w`
+	const districts = `((?:confine|run|engine|durable|sources|internal|docs|temporal|adapt|\.ci)/[\w./-]*?\w`
 	folder := regexp.MustCompile("`" + districts + ")(?:\\.[A-Z]\\w*)?`") // also durable/batch.Queue
 	file := regexp.MustCompile(`[\s(]` + districts + `\.go)\b`)
 	test := regexp.MustCompile(`(-run \W*)?\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)(…?)`)

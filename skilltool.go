@@ -79,11 +79,15 @@ func CalledBy(all []SlashCommand, line string) (c SlashCommand, args string, ok 
 
 // ReadFile reads a file beside a skill's SKILL.md, by a name as [Skill.Resources] returns it: at most maxBytes bytes, a
 // larger one is an error. It follows no link out of the skill's directory. The error is a *[Refusal] for a skill that
-// does not exist, or that is not offered in v; it is fs.ErrNotExist for a file that is not one of the skill's.
+// v.For may not call, as with [Catalog.Invoke]; it is fs.ErrNotExist for a file that is not one of the skill's.
 func (c *Catalog) ReadFile(ctx context.Context, v View, skill, name string, maxBytes int64) ([]byte, error) {
-	s := c.Skill(skill)
-	if s == nil || !c.Offers(s, v) {
-		return nil, c.refusalFor(skill)
+	in := Invocation{Name: skill, By: v.For, View: v}
+	s, err := c.called(in)
+	if err == nil {
+		err = s.mayInvoke(in)
+	}
+	if err != nil {
+		return nil, err
 	}
 	all, err := s.Resources(ctx)
 	if err != nil {

@@ -80,6 +80,8 @@ func TestReadFile(t *testing.T) {
 		}
 	}
 	write("skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads\n---\nRead.\n")
+	write("skills/mine/SKILL.md", "---\nname: mine\ndescription: Mine\ndisable-model-invocation: true\n---\nRead.\n")
+	write("skills/mine/refs/a.md", "mine")
 	write("skills/pdf/refs/a.md", "twelve bytes")
 	write("secret.txt", "secret")
 	if err := os.Symlink(filepath.Join(dir, "secret.txt"), filepath.Join(dir, "skills/pdf/link.txt")); err != nil {
@@ -102,8 +104,11 @@ func TestReadFile(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	var no *knack.Refusal
-	if _, err := catalog.ReadFile(t.Context(), v, "pdfs", "refs/a.md", 100); !errors.As(err, &no) {
-		t.Error(err)
+	for skill, code := range map[string]int{"pdfs": knack.RefusedUnknown, "": knack.RefusedEmpty, "mine": knack.RefusedToModel} {
+		var no *knack.Refusal
+		_, err := catalog.ReadFile(t.Context(), v, skill, "refs/a.md", 100)
+		if !errors.As(err, &no) || no == nil || no.Code != code || no.Error() == "" {
+			t.Errorf("%q: %v", skill, err)
+		}
 	}
 }

@@ -343,7 +343,11 @@ func (geminiFormat) frames(s *Server, a *Answer) []string {
 	u := a.Usage
 	finish := map[llm.StopReason]string{llm.EndTurn: "STOP", llm.ToolUse: "STOP", llm.MaxTokens: "MAX_TOKENS",
 		llm.Refusal: "SAFETY"}[a.Stop]
-	add(nil, finish, object{"promptTokenCount": u.Input + u.CacheRead + u.CacheWrite,
+	end := object{"text": ""} // the last piece is empty, not missing: the vendor's library forgets a turn without one
+	if a.Stop == llm.Refusal {
+		end = nil
+	}
+	add(end, finish, object{"promptTokenCount": u.Input + u.CacheRead + u.CacheWrite,
 		"cachedContentTokenCount": u.CacheRead, "candidatesTokenCount": u.Output, "totalTokenCount": u.Input + u.CacheRead +
 			u.CacheWrite + u.Output})
 	return out

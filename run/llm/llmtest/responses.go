@@ -40,6 +40,7 @@ type responsesRequest struct {
 	Input []struct {
 		Type      string          `json:"type"`
 		ID        string          `json:"id"`
+		Status    string          `json:"status"` // of an item that is sent back as it came
 		Role      string          `json:"role"`
 		Phase     string          `json:"phase"`
 		Content   json.RawMessage `json:"content"`
@@ -109,6 +110,9 @@ func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v request
 	lastUser := -1
 	for i, it := range req.Input {
 		var text string
+		if it.Type == "" && it.Role != "" { // the short form of a message
+			it.Type = "message"
+		}
 		switch it.Type {
 		case "message":
 			kinds := "input_text input_image input_file"
