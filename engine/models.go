@@ -54,8 +54,9 @@ type Models struct {
 	helper  string            // its key helper, for the address that stands beside it; "": none counts
 	pending []Route           // of another program's settings, not answered yet
 
-	mu    sync.Mutex
-	found map[modelName]llm.Model
+	mu     sync.Mutex
+	found  map[modelName]llm.Model
+	warned map[string]bool // what Warn was told
 
 	onceLimit sync.Once
 	limit     *llm.Limit // of the answers of all models
@@ -82,10 +83,10 @@ func (m *Models) Default(ctx context.Context, name string) (llm.Model, error) {
 	return m.find(ctx, modelName{name: name})
 }
 
-// Named returns the model for a name given while another model is in use. current is the ID of that
-// model; its provider defines aliases such as fast or haiku. An unknown name without a provider is an
-// error. It never switches away from the offline model: a model named by another author's skill must
-// not send the conversation over the network.
+// Named returns the model for a name given by the user while another model is in use. current is the ID of that
+// model; its provider defines aliases such as fast or haiku, and gets a name without a provider that nobody knows, with
+// a warning, as Default does. It never switches away from the offline model: a model named by another author's skill
+// must not send the conversation over the network.
 func (m *Models) Named(ctx context.Context, name, current string) (llm.Model, error) {
 	return m.find(ctx, modelName{name: name, current: current})
 }
@@ -118,7 +119,7 @@ func (m *Models) Price(info llm.Info) error {
 func (m *Models) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.found = nil
+	m.found, m.warned = nil, nil
 }
 
 func (m *Models) find(ctx context.Context, n modelName) (llm.Model, error) {
@@ -171,12 +172,9 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	if err != nil {
 		return nil, unknownModel(table, current, err)
 	}
-	if model != "" && n.current != "" && !table.Has(p, model) {
-		switch {
-		case n.tried && p.Name != current && !p.Local && !p.Configured,
-			!n.tried && model == name && !strings.Contains(name, "/"):
-			return nil, &models.Unknown{Name: name, Near: table.NearOf(p, name)}
-		}
+	others := p.Name != current && !p.Local && !p.Configured
+	if n.tried && others && n.current != "" && model != "" && !table.Has(p, model) {
+		return nil, &models.Unknown{Name: name, Near: table.NearOf(p, name)}
 	}
 	byDefault := n.current == "" && (n.name == "" || n.name == "default")
 	if err := m.refused(p.Name+"/"+model, byDefault); err != nil && model != "" {
@@ -344,6 +342,13 @@ func (m *Models) warnUnknown(ctx context.Context, t models.Table, p models.Provi
 	if len(near) > 0 {
 		text += "; did you mean " + near[0] + "?"
 	}
+	if m.warned[text] { // the same model was found by another name
+		return
+	}
+	if m.warned == nil {
+		m.warned = map[string]bool{}
+	}
+	m.warned[text] = true
 	m.Warn(text)
 }
 
