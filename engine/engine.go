@@ -311,5 +311,6 @@ func (p *Project) localContext(dir string, git *permission.Git, box *sandbox.San
 		Borders:   p.config.Borders(),
 		GitEnv:    git != nil, Git: git, Untrusted: !p.trust.Trusted(),
 		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },
+		Open:     func(path string) bool { return box != nil && box.Opens(path) },
 	}
 }

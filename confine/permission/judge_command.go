@@ -91,7 +91,11 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 		}
 		j.script(in.Script, g.inner(c, in))
 	}
-	j.files(s, c, dirs, known, g.by, free)
+	in := dirs
+	if c.Moved && !c.Git {
+		in, known = j.dirsIf(true, s, c.At)
+	}
+	j.files(s, c, in, known, g.by, free)
 	j.unknownFiles(c, known)
 	j.gitWrites(c, dirs)
 	j.gitElsewhere(c, dirs)
@@ -465,7 +469,7 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					if kind == KindRead && path.Base(program) == "cp" {
 						copied = cmp.Or(copied, j.protectedBelow(n))
 					}
-					if a.Write && judgedFree != nil && allowed == nil && j.confined() && !j.paths.inside(n) {
+					if a.Write && judgedFree != nil && (allowed == nil && j.confined() && !j.paths.inside(n) || j.shut(sub, n)) {
 						j.outerFile(sub, path.Base(program), n, c, i)
 						continue
 					}

@@ -92,13 +92,14 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, rule)
 		return
 	}
-	if r := j.allows(s, n); r != nil {
+	shut := j.shut(s, n)
+	if r := j.allows(s, n, shut); r != nil {
 		if !quiet {
 			add(judgedBy(s, Allow, r), "")
 		}
 		return
 	}
-	if allowed != nil {
+	if allowed != nil && !(shut && allowed.Rule != "") {
 		if !quiet {
 			add(Judged{Subject: s, Verdict: Allow, Rule: allowed.Rule, Origin: allowed.Origin, Reason: reasonNamed}, "")
 		}
@@ -123,6 +124,27 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 	add(Judged{Subject: s, Reason: reason}, suggestion())
 }
 
+// shut reports whether the sandbox keeps a command from writing a file unless a rule for the file, or an answer, opens
+// it: a rule for the command is not enough, because the command would fail.
+func (j *judge) shut(s Subject, n pathNames) bool {
+	p, to := j.paths, n.target()
+	if s.Kind != KindEdit || j.line == nil || !j.confined() || p.inside(n) || p.sessionOwn(n, KindEdit) ||
+		n.unknownReason != "" || subpath.Contains("/dev", to) {
+		return false
+	}
+	if subpath.Contains("/tmp", to) && !(p.Home != "" && subpath.Contains(filepath.ToSlash(p.Home), to)) {
+		return p.Temp != "" // otherwise each command has its own
+	}
+	return p.Open == nil || !p.Open(to)
+}
+
+// OpensOutside reports whether a verdict allows a command to write a file by a personal rule for files: then the sandbox
+// opens what the words of the command name.
+func (x *Judged) OpensOutside() bool {
+	r, err := ParseRule(x.Rule, x.Origin)
+	return err == nil && x.Kind == KindEdit && x.Verdict == Allow && x.Origin.personal() && r.isForFiles()
+}
+
 // endless asks about reading a file that may have no end, because it is a device, a pipe or a socket,
 // unless a rule allows reading it.
 func (j *judge) endless(s Subject, n pathNames) {
@@ -131,7 +153,7 @@ func (j *judge) endless(s Subject, n pathNames) {
 		return
 	}
 	info, err := os.Stat(filepath.FromSlash(s.Text))
-	if err == nil && info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket) != 0 && j.allows(s, n) == nil {
+	if err == nil && info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket) != 0 && j.allows(s, n, false) == nil {
 		j.add(Judged{Subject: s, Reason: reasonEndless + s.Text}, "Read(/"+escapeGlob(s.Text)+")")
 	}
 }
@@ -168,16 +190,15 @@ func (j *judge) matchAny(r *Rule, n pathNames) bool {
 	return false
 }
 
-// allows returns a rule that allows a file. Each name of the file must be allowed by a rule or by
-// the mode; nil if one is not, or if the mode alone
-// allows them all.
-func (j *judge) allows(s Subject, n pathNames) (by *Rule) {
+// allows returns a rule that allows a file, with forFiles one for files, not for the command. Each name of the file must
+// be allowed by a rule or by the mode; nil if one is not, or if the mode alone allows them all.
+func (j *judge) allows(s Subject, n pathNames, forFiles bool) (by *Rule) {
 	for _, name := range n.paths {
 		one := pathNames{paths: []string{name}}
 		var hit *Rule
 		for i := range j.rules.Allow {
 			r := &j.rules.Allow[i]
-			if r.coversTool(&s, false) && (r.Any || j.paths.match(r.Pattern, r.Base, name, false)) {
+			if r.coversTool(&s, false) && !(forFiles && !r.isForFiles()) && (r.Any || j.paths.match(r.Pattern, r.Base, name, false)) {
 				hit = r
 				break
 			}

@@ -123,13 +123,17 @@ func (j *judge) script(s *bash.CommandLine, cov cover) {
 
 // dirs returns the directories in which the command at position at may run; ok is false if they are
 // unknown.
-func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) {
+func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) { return j.dirsIf(false, s, at) }
+
+// dirsIf is dirs for a command that runs only if the first change of the directory took place, if moved is set.
+func (j *judge) dirsIf(moved bool, s *bash.CommandLine, at int) (dirs []string, ok bool) {
 	dirs = []string{j.paths.Dir}
 	n := min(at, len(s.Moves))
 	if s.Loose {
 		n = len(s.Moves)
 	}
-	for _, c := range s.Moves[:n] {
+	for i, c := range s.Moves[:n] {
+		before := len(dirs)
 		if c.Any || c.Word == nil {
 			return dirs, false
 		}
@@ -143,6 +147,9 @@ func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) {
 					dirs = append(dirs, to)
 				}
 			}
+		}
+		if moved && i == 0 && len(dirs) > before {
+			dirs = dirs[before:]
 		}
 	}
 	return dirs, true
@@ -167,7 +174,7 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 			j.noRuleCanAllow(Subject{Kind: KindBash, Text: f.Text}, reasonNetwork)
 			continue
 		}
-		dirs, ok := j.dirs(s, f.At)
+		dirs, ok := j.dirsIf(f.Moved, s, f.At)
 		if !ok && !bash.IsAbs(v) && !strings.HasPrefix(v, "~") {
 			j.unclear = j.unconfined()
 			j.noRuleCanAllow(Subject{Kind: kind, Text: f.Text}, reasonRelative)

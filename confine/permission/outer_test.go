@@ -10,8 +10,9 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 )
 
-// TestOuterFiles: what the words of a command that the user is asked about say that it writes outside the workspace is
-// among what is asked about, because the sandbox opens exactly that. ~/docs exists.
+// TestOuterFiles: what the words of a command say that it writes outside the workspace is among what is asked about,
+// because the sandbox opens exactly that: also where a rule allows the command, which would fail otherwise, but not where
+// one allows writing the files. ~/docs exists.
 func TestOuterFiles(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -57,18 +58,81 @@ func TestOuterFiles(t *testing.T) {
 	} {
 		p := permission.PathContext{Dir: dir, Home: home, GitEnv: true, Git: git,
 			Confined: func() bool { return true }}
-		d := permission.Rules{}.Decide(t.Context(), permission.Default, p, permission.Subject{Kind: "bash", Text: line})
+		asked := func(allow ...string) string {
+			var rules permission.Rules
+			for _, text := range allow {
+				rules.Allow = append(rules.Allow, rulesOf(t, text, permission.User)...)
+			}
+			d := rules.Decide(t.Context(), permission.Default, p, permission.Subject{Kind: "bash", Text: line})
+			var got []string
+			for _, s := range d.Subjects {
+				name := strings.Replace(filepath.ToSlash(s.Text), filepath.ToSlash(home), "~", 1)
+				if s.Kind == permission.KindEdit && s.Verdict == permission.Ask && !strings.HasSuffix(name, "/.git") && !s.Replace &&
+					!strings.HasPrefix(s.Reason, "it removes") {
+					got = append(got, name)
+				}
+			}
+			slices.Sort(got)
+			return strings.Join(slices.Compact(got), " ")
+		}
+		if got := asked(); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+		if got := asked("Bash"); got != want {
+			t.Errorf("%s, which a rule allows: %q, want %q", line, got, want)
+		}
+		if got := asked("Bash", "Edit(~/**)"); got != "" {
+			t.Errorf("%s, which rules allow: %q", line, got)
+		}
+	}
+}
+
+// TestOuterRedirections: where a redirection after cd leads is named, and no other directory.
+func TestOuterRedirections(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, other, cache := filepath.Join(top, "work"), filepath.Join(top, "other"), filepath.Join(top, "cache")
+	for _, d := range []string{dir, other, cache} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line, want := range map[string]string{
+		"echo x > ../other/f":               "other/f",
+		"cd ../other && echo x > f":         "other/f",
+		"cd ../other && cd . && touch f":    "other/f",
+		"cd ../other; echo x > f":           "other/f work/f",
+		"cd ../other && ls; echo x > f":     "other/f work/f",
+		"cd ../other || echo x > f":         "other/f work/f",
+		"(cd ../other && echo y) && >f":     "other/f work/f",
+		"cd ../cache && echo x > f":         "",
+		"cd ../other && { echo x > f; }":    "other/f",
+		"cd ../other && touch a || touch b": "other/a other/b work/b",
+		"cd ../other && touch a && touch b": "other/a other/b",
+		"! cd ../other && touch a":          "other/a work/a",
+		"cd ../other & touch a":             "other/a work/a",
+		"cd x && cd ../../other && touch a": "other/a work/x/a",
+		"true && cd ../other && touch a":    "other/a work/a",
+		"cd() { :; }; cd ../other && >a":    "other/a work/a",
+		"if cd ../other; then echo x>f; fi": "other/f work/f",
+	} {
+		p := permission.PathContext{Dir: dir, Home: top, Confined: func() bool { return true },
+			Open: func(path string) bool { return strings.HasPrefix(filepath.ToSlash(path), filepath.ToSlash(cache)) }}
+		allow := permission.Rules{Allow: rulesOf(t, "Bash", permission.User)}
 		var got []string
+		d := allow.Decide(t.Context(), permission.Default, p, permission.Subject{Kind: "bash", Text: line, Tool: "bash",
+			Aliases: &[]string{"Bash"}})
 		for _, s := range d.Subjects {
-			name := strings.Replace(filepath.ToSlash(s.Text), filepath.ToSlash(home), "~", 1)
-			if s.Kind == permission.KindEdit && s.Verdict == permission.Ask && !strings.HasSuffix(name, "/.git") && !s.Replace &&
-				!strings.HasPrefix(s.Reason, "it removes") {
-				got = append(got, name)
+			name, _ := filepath.Rel(top, s.Text)
+			if s.Kind == permission.KindEdit && (s.Verdict == permission.Ask || strings.HasPrefix(name, "work")) {
+				got = append(got, filepath.ToSlash(name))
 			}
 		}
 		slices.Sort(got)
-		if got = slices.Compact(got); strings.Join(got, " ") != want {
-			t.Errorf("%s: %q, want %q", line, strings.Join(got, " "), want)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 }

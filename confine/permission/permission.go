@@ -219,6 +219,9 @@ type PathContext struct {
 	Untrusted bool
 	// Confined reports whether commands run in a complete sandbox; nil: they do not.
 	Confined func() bool
+	// Open reports whether a sandboxed command may write a path outside the workspace without an answer, such as a cache;
+	// nil: it may not.
+	Open func(path string) bool
 
 	// Resolve follows the links of an absolute path; nil: [Resolve]. It gets the context of the decision.
 	Resolve func(ctx context.Context, path string) (string, error)

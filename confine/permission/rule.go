@@ -313,6 +313,12 @@ func (r *Rule) coversTool(s *Subject, broad bool) bool {
 	return broad && strings.ContainsRune(rule, '*') && (glob(rule, kind) || glob(rule, s.Tool))
 }
 
+// isForFiles reports whether a rule is about files that are written, and not only about the commands that write them.
+func (r *Rule) isForFiles() bool {
+	kind, _ := kindOf(r.Tool)
+	return kind == KindEdit || kind == "*"
+}
+
 // sameServerOrigin reports whether an allow rule may apply to the MCP server of a subject. A rule is written
 // for one server, but names it only by its name: a project must not define a server with the name
 // of one of the user's, nor allow the user's servers. Rules from answers and from the command line

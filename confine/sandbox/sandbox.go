@@ -186,6 +186,17 @@ func (s *Sandbox) current() (*Policy, error) {
 	return &p, nil
 }
 
+// Opens reports whether commands may write a path outside the workspace without an allowance, perhaps in a place of their
+// own that is lost when they end.
+func (s *Sandbox) Opens(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return withinAny(slices.Concat(s.policy.Write, s.added, s.policy.existing(), ownDirs[:]), path)
+}
+
+// ownDirs are directories that each command has for itself.
+var ownDirs = [...]string{"/tmp", "/var/tmp", "/run", "/var/run", "/dev"}
+
 // Report returns what the sandbox enforces. The first call tests this and starts up to three
 // processes. If the machine lacks descriptors, memory or processes at that moment, the next call tests again.
 func (s *Sandbox) Report() Report {

@@ -51,6 +51,10 @@ func TestAllowance(t *testing.T) {
 		{name: "a rule for a directory, or for what is missing", command: "true", origin: permission.Flag,
 			rules: []string{"Edit(" + abs(".claude") + ")", "Edit(" + abs(".claude/no") + ")", "Edit(" + abs(".claude/**") + ")",
 				"Edit(.git/**)"}},
+		{name: "rules for the command and for what it writes outside", command: "mkdir ../.out/p && echo x > ../.out/f",
+			rules: []string{"Bash", "Edit(" + abs("../.out/**") + ")"}, write: []string{"../.out/f", "../.out/p/"}},
+		{name: "a project's rules for what it writes outside", command: "mkdir ../.out/p",
+			rules: []string{"Bash", "Edit(" + abs("../.out/**") + ")"}, origin: permission.Project},
 		{name: "a project's rule", command: "true", rules: []string{"Edit(" + abs(".git/config") + ")"},
 			origin: permission.Project},
 	} {
@@ -60,7 +64,7 @@ func TestAllowance(t *testing.T) {
 			}
 			o := gate.Options{Rules: permission.Rules{Allow: rules(t, cmp.Or(c.origin, permission.Flag), c.rules...)},
 				Approver: &scriptedUser{answers: []gate.Answer{yes(c.answer)}}}
-			o.Paths.Dir, o.Paths.GitEnv = dir, true
+			o.Paths.Dir, o.Paths.GitEnv, o.Paths.Home = dir, true, filepath.Dir(dir)
 			permit, err := with(newGate(t, o)).Ask(t.Context(), command(c.command))
 			if err != nil {
 				t.Fatal(err)

@@ -364,7 +364,8 @@ func (a *approval) sandboxAllowance(subjects []permission.Subject) workspace.All
 	approved := a.record.Asked && a.record.Answer.Choice != No
 	dirs := map[string]bool{} // directories that the call creates
 	for _, s := range a.record.Decision.Subjects {
-		open := approved && s.Verdict == permission.Ask || a.Mode() == permission.Bypass || slices.Contains(spelled, s.Text)
+		open := approved && s.Verdict == permission.Ask || a.Mode() == permission.Bypass || slices.Contains(spelled, s.Text) ||
+			s.OpensOutside() && !a.inWorkspace(s)
 		if !open || !filepath.IsAbs(s.Text) {
 			continue
 		}
@@ -401,6 +402,14 @@ func (a *approval) sandboxAllowance(subjects []permission.Subject) workspace.All
 	}
 	allow.Write = write
 	return allow
+}
+
+// inWorkspace reports whether a file is in a directory of the workspace.
+func (a *approval) inWorkspace(s permission.Judged) bool {
+	from := a.newGrounds(nil, nil).place
+	return slices.ContainsFunc(append([]string{from.Dir}, from.Roots...), func(dir string) bool {
+		return subpath.Contains(dir, s.Text)
+	})
 }
 
 // withTarget returns the names of the file that was decided on: the sandbox follows a link only to one of these.

@@ -37,6 +37,7 @@ type SimpleCommand struct {
 	Assigns []*Assign // the assignments before it
 	Written []string  // the same as written, with harmless ones; nil: there are none of these
 	At      int       // number of the command line's Moves before it
+	Moved   bool      // it runs only if the first of them took place
 
 	Ends       bool    // a reading command that ends even if a file has no end
 	Function   bool    // it calls a function defined in the same command line, whose body is judged
@@ -103,7 +104,8 @@ type Redirect struct {
 	Write  bool
 	Both   bool // the operator is <>: the file is read too
 	Target Word
-	At     int // number of the command line's Moves before it
+	At     int  // number of the command line's Moves before it
+	Moved  bool // it takes place only if the first of them did
 }
 
 // An Assign is an assignment NAME=value.

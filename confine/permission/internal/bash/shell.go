@@ -62,6 +62,7 @@ type entry struct {
 	reason string
 	text   string
 	loose  bool
+	moved  bool // it runs only if the cd with which the line begins succeeded
 }
 
 var (
@@ -192,6 +193,20 @@ func (a *analysis) settle() {
 	a.order = nil
 }
 
+// beginsWithCd reports whether a statement succeeds only if a cd to a literal directory did with which it begins.
+func beginsWithCd(s *syntax.Stmt) bool {
+	if s.Negated || s.Background || s.Coprocess || s.Disown {
+		return false
+	}
+	switch c := s.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		return c.Op == syntax.AndStmt && beginsWithCd(c.X)
+	case *syntax.CallExpr:
+		return len(c.Assigns) == 0 && len(s.Redirs) == 0 && len(c.Args) == 2 && c.Args[0].Lit() == "cd" && c.Args[1].Lit() != ""
+	}
+	return false
+}
+
 // numberWord reports whether the value of a word is certainly a number.
 func numberWord(w *syntax.Word) bool {
 	if Digits(w.Lit()) {
@@ -266,12 +281,19 @@ func (a *analysis) stmt(s *syntax.Stmt) {
 		if pipe {
 			a.block++
 		}
+		first := len(a.entries) == 0
 		a.stmt(c.X)
 		if !pipe {
 			a.block++
 		}
+		after := len(a.entries)
 		a.stmt(c.Y)
 		a.block--
+		if first && c.Op == syntax.AndStmt && beginsWithCd(c.X) {
+			for i := range a.entries[after:] {
+				a.entries[after+i].moved = true
+			}
+		}
 	case *syntax.Block:
 		a.stmts(c.Stmts)
 	case *syntax.Subshell:
@@ -1010,7 +1032,7 @@ func countsOutput(c *syntax.CmdSubst) bool {
 func (a *analysis) file(e *entry) {
 	s, r := a.script, e.redir
 	w := a.word(r.Word)
-	f := &Redirect{Text: a.source(r), Target: w, At: a.at(e)}
+	f := &Redirect{Text: a.source(r), Target: w, At: a.at(e), Moved: e.moved}
 	v, single := w.Value()
 	switch r.Op {
 	case syntax.RdrIn:
@@ -1043,7 +1065,7 @@ func (a *analysis) command(e *entry, index int) {
 	for i, w := range e.call.Args {
 		words[i] = a.word(w)
 	}
-	c := &SimpleCommand{Words: words, Text: join(words), At: a.at(e)}
+	c := &SimpleCommand{Words: words, Text: join(words), At: a.at(e), Moved: e.moved}
 	if e.stdin != nil && quotedWord(e.stdin.Word) && e.stdin.Hdoc != nil {
 		c.stdin, c.hasDoc = e.stdin.Hdoc.Lit(), true
 	}
