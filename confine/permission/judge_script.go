@@ -123,7 +123,9 @@ func (j *judge) script(s *bash.CommandLine, cov cover) {
 
 // dirs returns the directories in which the command at position at may run; ok is false if they are
 // unknown.
-func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) { return j.dirsIf(false, s, at) }
+func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) {
+	return j.dirsIf(false, s, at)
+}
 
 // dirsIf is dirs for a command that runs only if the first change of the directory took place, if moved is set.
 func (j *judge) dirsIf(moved bool, s *bash.CommandLine, at int) (dirs []string, ok bool) {

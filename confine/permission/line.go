@@ -198,3 +198,10 @@ func hasParentStep(words []bash.Word) bool {
 	}
 	return false
 }
+
+// StartsBackground reports whether a command line starts a command in the background (&). A line that cannot be parsed
+// does not.
+func StartsBackground(line string) bool {
+	s, err := bash.Parse(line, 0)
+	return err == nil && s.Background
+}

@@ -70,7 +70,22 @@ func matchNetwork(pattern, text string, broad bool) bool {
 	if hosts := presetHosts(pattern); hosts != nil {
 		return slices.ContainsFunc(hosts, func(h string) bool { return matchHost(h, text, broad) })
 	}
+	if broad && slices.ContainsFunc(otherLoopbacks(text), func(t string) bool { return matchHost(pattern, t, true) }) {
+		return true
+	}
 	return matchHost(pattern, text, broad)
+}
+
+// otherLoopbacks returns the names under which a port of this machine may stand in a rule; nil: the host is another one.
+func otherLoopbacks(text string) (all []string) {
+	host, port, err := net.SplitHostPort(text)
+	if a, no := netip.ParseAddr(host); err != nil || host != "localhost" && (no != nil || !a.Unmap().IsLoopback()) {
+		return nil
+	}
+	for _, name := range [...]string{"localhost", "127.0.0.1", "::1"} {
+		all = append(all, net.JoinHostPort(name, port))
+	}
+	return all
 }
 
 // opensHosts reports whether a rule may allow commands a host. A command can carry out what it reads, so a project's

@@ -61,6 +61,8 @@ type Policy struct {
 
 	private string // the session's directory in the place of /tmp, see workspace.Command.Temp
 
+	alone bool // neither other commands reach its servers, nor it theirs, see workspace.Limit
+
 	only []string // if not nil, the only writable paths, see workspace.Limit
 	// places are where Dir, Roots and Write led when the command began, by clean path. A command that still runs may
 	// exchange links at any moment, so only what leads there is opened.
@@ -125,7 +127,7 @@ func protectedNames() (names []string) {
 func (p Policy) limitedBy(c *workspace.Command) Policy {
 	for _, l := range c.Limits {
 		if l.NoNetwork {
-			p.Hosts, c.Allow.Hosts, c.Allow.Reach, p.Network = nil, nil, nil, false
+			p.Hosts, c.Allow.Hosts, c.Allow.Reach, p.Network, p.alone = nil, nil, nil, false, true
 		}
 		if l.Write == nil {
 			continue

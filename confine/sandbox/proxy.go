@@ -64,6 +64,9 @@ type proxy struct {
 // A refusal is a refused address, and why.
 type refusal struct{ address, why string }
 
+// A dialer connects to a server.
+type dialer = func(context.Context) (net.Conn, error)
+
 // A reach decides about a connection, see [workspace.Allowance].
 type reach = func(context.Context, workspace.Destination) error
 
@@ -127,11 +130,37 @@ func (p *proxy) accept(l net.Listener) {
 	p.mu.Lock()
 	port := p.ports()[len(p.listeners)]
 	p.mu.Unlock()
-	p.acceptAt(l, port)
+	if port == proxyPort {
+		p.acceptAt(l, p.request)
+		return
+	}
+	dial := func(context.Context) (net.Conn, error) { return p.dialMachine(port) }
+	p.acceptAt(l, func(conn net.Conn) { p.forward(conn, dial, true) })
 }
 
-// acceptAt serves a listener: one on the proxy's port, or one that forwards to a port of this machine.
-func (p *proxy) acceptAt(l net.Listener, port int) {
+// dialMachine connects to a port of this machine's loopback interface.
+func (p *proxy) dialMachine(port int) (net.Conn, error) {
+	out, err := p.dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		out, err = p.dial(net.JoinHostPort("::1", strconv.Itoa(port)))
+	}
+	return out, err
+}
+
+// forward connects a client to a server. outside means that what it says does not come from the session's own commands.
+func (p *proxy) forward(conn net.Conn, dial dialer, outside bool) {
+	out, err := dial(p.ctx)
+	if err != nil {
+		return
+	}
+	if outside {
+		p.reached("localhost")
+	}
+	p.pipe(conn, conn, out)
+}
+
+// acceptAt serves the connections to a listener.
+func (p *proxy) acceptAt(l net.Listener, serve func(net.Conn)) {
 	p.mu.Lock()
 	p.listeners = append(p.listeners, l)
 	if p.ctx.Err() != nil {
@@ -153,18 +182,7 @@ func (p *proxy) acceptAt(l net.Listener, port int) {
 			p.wg.Go(func() {
 				defer func() { <-p.slots }()
 				defer p.track(conn)()
-				if port == proxyPort {
-					p.request(conn)
-					return
-				}
-				out, err := p.dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-				if err != nil {
-					out, err = p.dial(net.JoinHostPort("::1", strconv.Itoa(port)))
-				}
-				if err == nil {
-					p.reached("localhost")
-					p.pipe(conn, conn, out)
-				}
+				serve(conn)
 			})
 		}
 	})
@@ -249,7 +267,10 @@ func (p *proxy) request(conn net.Conn) {
 	}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	p.note(host)
-	if err := p.held(conn, in, func(ctx context.Context) error { return p.decide(ctx, host, port) }); err != nil {
+	if err := p.held(conn, in, func(ctx context.Context) error {
+		return p.decide(ctx, workspace.Destination{Host: host,
+			Port: port})
+	}); err != nil {
 		p.refuse(conn, host, port, err)
 		return
 	}
@@ -282,29 +303,45 @@ func (p *proxy) request(conn net.Conn) {
 	io.Copy(conn, out)
 }
 
-// openPort lets the command reach a port of this machine's loopback interface if a program of this machine listens
-// there, nothing inside the sandbox does, and the decision is to open it. listen makes a listener inside.
-func (p *proxy) openPort(port int, listen func(port int) (net.Listener, error)) bool {
+// openPort lets the command reach a port on which nothing listens inside the sandbox, if the decision is to open it:
+// that of another command of the session, which find connects to, or else of this machine's loopback interface. listen
+// makes a listener inside.
+func (p *proxy) openPort(port int, find func(port int) (dialer, bool), listen func(port int) (net.Listener, error)) bool {
 	p.opening.Lock()
 	defer p.opening.Unlock()
 	open, known := p.machine[port]
-	if known || port == proxyPort || !MachineListens(strconv.Itoa(port)) {
+	if known || port == proxyPort {
 		return open
 	}
 	const host = "127.0.0.1"
-	p.note(host)
-	err := p.decide(p.ctx, host, strconv.Itoa(port))
+	to := workspace.Destination{Host: host, Port: strconv.Itoa(port)}
+	dial, own := find(port)
+	if to.Own = own; own {
+		defer func() {
+			if !open { // find has connected
+				if c, err := dial(p.ctx); err == nil {
+					c.Close()
+				}
+			}
+		}()
+	} else if !MachineListens(to.Port) {
+		return open
+	} else {
+		p.note(host)
+		dial = func(context.Context) (net.Conn, error) { return p.dialMachine(port) }
+	}
+	err := p.decide(p.ctx, to)
 	var no errRefused
 	switch {
 	case errors.As(err, &no):
-		p.noteRefused(host, strconv.Itoa(port), no)
+		p.noteRefused(host, to.Port, no)
 	case err == nil:
 		l, err := listen(port)
 		if err != nil {
 			return false
 		}
 		open = true
-		p.acceptAt(l, port)
+		p.acceptAt(l, func(conn net.Conn) { p.forward(conn, dial, !own) })
 	}
 	if p.machine == nil {
 		p.machine = map[int]bool{}
@@ -378,13 +415,13 @@ func (p *proxy) passedBy(host, line string) string {
 
 // decide decides about a host: by name, by name and port, or by "*.domain" for the names under a domain. The error is
 // an errRefused.
-func (p *proxy) decide(ctx context.Context, host, port string) error {
-	to := workspace.Destination{Host: host, Port: port, Listed: listed(p.hosts, host, port)}
+func (p *proxy) decide(ctx context.Context, to workspace.Destination) error {
+	to.Listed = listed(p.hosts, to.Host, to.Port)
 	switch {
-	case p.denies(host, port):
+	case p.denies(to.Host, to.Port):
 		return errRefused{": the settings deny it"}
-	case p.reach == nil && !to.Listed:
-		return errRefused{p.howToAllow(host, port)}
+	case p.reach == nil && !to.Listed && !to.Own:
+		return errRefused{p.howToAllow(to.Host, to.Port)}
 	case p.reach == nil:
 		return nil
 	}
@@ -440,6 +477,9 @@ func (p *proxy) held(conn net.Conn, in *bufio.Reader, decide func(context.Contex
 }
 
 func (p *proxy) denies(host, port string) bool {
+	if isLoopback(host) && (listed(p.denied, "localhost", port) || listed(p.denied, "127.0.0.1", port)) {
+		return true
+	}
 	return slices.Contains(p.denied, "*") || listed(p.denied, host, port)
 }
 

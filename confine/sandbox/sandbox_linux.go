@@ -42,9 +42,11 @@ type system struct {
 	bwrap   string // path of the program
 	noStub  bool   // the stub cannot be executed here
 	layers  layers
-	points  mountPoints
-	started func() // for tests: called before a launcher is started; may be nil
-	encoded func() // for tests: called before a launcher gets its program; may be nil
+	// commands reach one another's servers.
+	commands commands
+	points   mountPoints
+	started  func() // for tests: called before a launcher is started; may be nil
+	encoded  func() // for tests: called before a launcher gets its program; may be nil
 	// supervises means that connector makes the connections of commands without the whole network.
 	supervises bool
 	// remembered is the cache file because of which the namespaces were not tested.
@@ -247,11 +249,15 @@ type run struct {
 	points    []point
 	proxy     *proxy
 	connector *connector    // nil: connections are not supervised
+	served    *served       // what others of the session reach; nil: nothing. Set before connections are supervised
+	unserve   func()        // ends that
+	session   string        // see workspace.Command.Temp
 	done      chan struct{} // closed when serve has ended; the fields below may be read then
 
 	mounts  *os.File // the command's mount namespace; nil: not sent
 	failure string
 	ready   bool
+	left    bool                // processes of the command ended with it
 	status  *syscall.WaitStatus // of the command
 }
 
@@ -260,7 +266,8 @@ type run struct {
 func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
 	allow := p.withoutLinks(c.Allow)
 	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: allow,
-		opened: append(p.leads(new(resolver), allow.Write), allow.Write...), dir: cmd.Dir, done: make(chan struct{})}
+		opened: append(p.leads(new(resolver), allow.Write), allow.Write...), dir: cmd.Dir, session: c.Temp,
+		done: make(chan struct{})}
 	var denied workspace.DeniedFiles
 	if allow.Denied != nil && backend != landlock { // only mounts can close a file
 		if denied, err = allow.Denied(); err != nil {
@@ -446,7 +453,8 @@ func (p *Policy) ownProgram() string {
 
 // openPort opens a port of this machine to a process of the command.
 func (r *run) openPort(process, port int) bool {
-	return r.proxy.openPort(port, func(port int) (net.Listener, error) { return listenInside(process, port) })
+	return r.proxy.openPort(port, func(port int) (dialer, bool) { return r.system.commands.find(r.served, port) },
+		func(port int) (net.Listener, error) { return listenInside(process, port) })
 }
 
 // connect makes the control socket: our end and the launcher's.
@@ -512,6 +520,8 @@ func (r *run) serve(plan *launch.Plan) {
 			r.failure = r.program.Failure(body)
 		case kind == launch.Ready:
 			r.ready = true
+		case kind == launch.Left:
+			r.left = true
 		case kind == launch.Diag:
 			if fd, ok := m.take(); ok {
 				diag = fd
@@ -520,6 +530,9 @@ func (r *run) serve(plan *launch.Plan) {
 			if listener, ok := m.take(); ok && diag >= 0 {
 				socket := diag
 				diag = -1
+				if r.connector.openPort != nil && !r.policy.alone {
+					r.served, r.unserve = r.system.commands.add(r.session, socket)
+				}
 				if g := r.connector.grants; g != nil {
 					g.mounts = r.mounts
 				}
@@ -606,6 +619,9 @@ func (r *run) finish() {
 	if r.connector != nil && r.connector.grants != nil {
 		r.connector.grants.end()
 	}
+	if r.unserve != nil {
+		r.unserve()
+	}
 	if r.proxy != nil {
 		r.proxy.close()
 	}
@@ -638,6 +654,7 @@ func (r *run) ended(exit *workspace.Exit) {
 	default:
 		exit.Code, exit.Signal = s.ExitStatus(), ""
 	}
+	exit.Left = r.left
 	exit.Refused = append(exit.Refused, notes...)
 	exit.Restored = notes
 	exit.Refused = append(exit.Refused, r.watch.refused(r)...)

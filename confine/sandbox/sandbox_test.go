@@ -109,7 +109,7 @@ func TestHosts(t *testing.T) {
 }
 
 func allows(p *proxy, host, port string) bool {
-	return p.decide(context.Background(), host, port) == nil
+	return p.decide(context.Background(), workspace.Destination{Host: host, Port: port}) == nil
 }
 
 // TestAddressesInside: whoever owns an allowed name cannot direct it to services of this machine or of its cloud. Found

@@ -143,7 +143,9 @@ type Destination struct {
 	// Address is valid if Host is a name that leads to this address, which is not one of the public Internet. Such a
 	// connection is decided on twice: first without it.
 	Address netip.Addr
-	Listed  bool // the sandbox's policy or Allowance.Hosts names the host
+	// Own means that another command of the same session serves there, in the sandbox.
+	Own    bool
+	Listed bool // the sandbox's policy or Allowance.Hosts names the host
 }
 
 // DeniedFiles are files and directories that a command must not use. The paths exist, are absolute and lead through no
@@ -214,4 +216,6 @@ type Exit struct {
 	// Restored are those of Refused that the sandbox found and undid after the command: what appeared under a
 	// protected name, which somebody else may have made, was renamed.
 	Restored []string
+	// Left means that processes which the command had started were left when it ended, and that the sandbox ended them.
+	Left bool
 }

@@ -149,6 +149,8 @@ func (n *network) subject(to workspace.Destination) permission.Subject {
 	s := permission.HostSubject(host, to.Port)
 	s.Tool = n.call.Name
 	switch why := n.guarded(); {
+	case to.Own:
+		s.Note = "another command of the session serves there"
 	case why != "":
 		s.EveryTime, s.Note = true, why
 	case to.Address.IsValid():
@@ -251,6 +253,8 @@ func (n *network) decideHost(ctx context.Context, to workspace.Destination) erro
 	d := n.judge(ctx, s, permission.Default, inside)
 	switch {
 	case d.Verdict != permission.Ask:
+	case to.Own && d.Rule == "": // the command can reach it through files, too
+		d.Verdict, d.Reason = permission.Allow, ""
 	case d.Rule == "" && !s.EveryTime && n.consented(to, inside):
 		d.Verdict, d.Reason = permission.Allow, ""
 	case !inside || n.Mode() != permission.Bypass: // nobody thinks of what is inside when choosing that mode

@@ -34,6 +34,38 @@ func networked(t *testing.T, o gate.Options, line string) func(host string) erro
 	}
 }
 
+// TestNetworkOwn: what another command of the session serves needs no rule, but those that deny or ask hold.
+func TestNetworkOwn(t *testing.T) {
+	for _, c := range []struct {
+		deny, ask, want string
+		guard           func(string) string
+	}{
+		{},
+		{guard: func(string) string { return "it carries a secret" }},
+		{deny: "Network(127.0.0.1:3000)", want: "the rule Network(127.0.0.1:3000)"},
+		{deny: "Network(localhost:3000)", want: "the rule Network(localhost:3000)"},
+		{deny: "Network", want: "the rule Network"},
+		{ask: "Network(127.0.0.1:3000)", want: "asks about it"},
+	} {
+		o := gate.Options{Network: gate.Network{Guard: c.guard}}
+		if c.deny != "" {
+			o.Rules.Deny = rules(t, permission.User, c.deny)
+		}
+		if c.ask != "" {
+			o.Rules.Ask = rules(t, permission.User, c.ask)
+		}
+		o.Rules.Allow = rules(t, permission.Flag, "Bash")
+		permit, err := newGate(t, o).Ask(t.Context(), command("curl localhost:3000"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = permit.Allow.Reach(t.Context(), workspace.Destination{Host: "127.0.0.1", Port: "3000", Own: true})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // TestNetworkRules: which rules open a host to commands, without a user.
 func TestNetworkRules(t *testing.T) {
 	for _, c := range []struct {

@@ -284,6 +284,10 @@ func (l *limit) resume() {
 	l.started, l.since, l.timer = true, time.Now(), time.AfterFunc(max(l.left, 0), l.end)
 }
 
+// leftText says what became of what a command in the sandbox left behind.
+const leftText = "What it started with & has ended with it, because the sandbox ends with each command. A server that " +
+	"goes on is a command of its own with background: true; later commands reach it at localhost."
+
 // errAborted is the error for a command that was cancelled.
 type errAborted struct{ error }
 
@@ -330,6 +334,9 @@ func (e jobEnd) result(out *output, in bashInput, timeout time.Duration) tool.Re
 			d.Refused = append(d.Refused, shortPaths(line, e.home))
 		}
 		res.People = strings.TrimPrefix(people+", partly blocked", ", ")
+	}
+	if e.exit.Left && !in.Background && permission.StartsBackground(in.Command) {
+		status = strings.TrimPrefix(status+"\n", "\n") + leftText
 	}
 	d.Status = status
 	res.Details = d

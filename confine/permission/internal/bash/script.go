@@ -8,9 +8,10 @@ type CommandLine struct {
 	Assigns  []*Assign        // assignments that may change the behaviour of a program
 	Unclear  []Unclear        // constructs that no rule can allow
 
-	Items []any   // all of the above, in order
-	Moves []Chdir // changes of the working directory, in order
-	Loose bool    // a change is in a loop or a function, so it may apply to every command
+	Items      []any   // all of the above, in order
+	Moves      []Chdir // changes of the working directory, in order
+	Background bool    // it starts a command in the background
+	Loose      bool    // a change is in a loop or a function, so it may apply to every command
 }
 
 // An Effect is what a command does according to its name and words.

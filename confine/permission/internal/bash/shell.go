@@ -263,6 +263,7 @@ func (a *analysis) stmt(s *syntax.Stmt) {
 		a.unclear(s, "an operator that bash does not have")
 	}
 	if s.Background {
+		a.script.Background = true
 		a.block++
 		defer func() { a.block-- }()
 	}

@@ -38,10 +38,11 @@ const (
 	FailedAt  = 'f' // the same from a program of system calls, see Program.Failure
 	Namespace = 'n' // sends the descriptor of a namespace; only from a stub
 	Overlaid  = 'o' // sends the descriptor of the root of an overlay
-	Listening = 'l' // sends the descriptor of a listening socket
+	Listening = 'l' // sends the descriptor of a socket
 	Diag      = 'd' // sends a netlink socket of the network namespace, see Plan.Supervise
 	Filtered  = 's' // sends the listener of the seccomp filter, see Plan.Supervise
 	Ready     = 'r' // all restrictions apply; the command starts now
+	Left      = 'b' // processes of the command are left that end now; only where a process namespace ends
 	Exited    = 'x' // the command ended; the text is the wait status in four bytes
 	Ended     = 'z' // process 1 ended, and with it all others; like Exited, but only from a stub
 )
@@ -124,6 +125,8 @@ func run() {
 	status := reap(pid)
 	if !p.init {
 		killRest()
+	} else if syscall.Kill(-1, 0) == nil {
+		send(Left, "")
 	}
 	send(Exited, string([]byte{byte(status), byte(status >> 8), byte(status >> 16), byte(status >> 24)}))
 	code := status.ExitStatus()

@@ -340,6 +340,13 @@ func (p *Program) command(plan *Plan) {
 	p.do(sysCloseRange, 0, 2, 0)
 	p.do(syscall.SYS_WAIT4, -1, uint64(status), 0, 0).then = repeatUntil
 	p.calls[len(p.calls)-1].target = uint64(pid)
+	left := p.label()
+	p.do(syscall.SYS_KILL, -1, 0).or(syscall.ESRCH).then = jumpIfDone // to nobody
+	p.jump(left)
+	p.report(status)
+	p.do(syscall.SYS_EXIT_GROUP, 0)
+	p.place(left)
+	p.do(syscall.SYS_SENDTO, Control, []byte{Left, 0, 0}, 3, syscall.MSG_NOSIGNAL, 0, 0).orAnything()
 	p.report(status)
 	p.do(syscall.SYS_EXIT_GROUP, 0)
 

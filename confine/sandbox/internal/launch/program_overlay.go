@@ -73,13 +73,26 @@ func Open(s Step) *Program {
 // Listen makes the program of a stub that joins the network namespace of a command, whose descriptor it gets in the
 // place of Layers, and listens on a port of its loopback interface. It sends the socket (Listening).
 func Listen(port uint64) *Program {
+	return inNetwork(func(p *Program, fd number) { p.listen(port, fd) })
+}
+
+// Socket is like Listen, but makes a stream socket of an address family that the parent connects.
+func Socket(family uint64) *Program {
+	return inNetwork(func(p *Program, fd number) {
+		p.doing = "making a socket"
+		p.do(syscall.SYS_SOCKET, family, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0).to(fd)
+	})
+}
+
+// inNetwork makes the program of a stub that joins the network namespace of a command and sends what a func makes there.
+func inNetwork(make func(p *Program, fd number)) *Program {
 	p := newProgram()
 	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
 	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
 	p.do(sysSetns, Users, syscall.CLONE_NEWUSER)
 	p.do(sysSetns, Layers, syscall.CLONE_NEWNET)
 	given := p.rights()
-	p.listen(port, given.fd())
+	make(p, given.fd())
 	p.send(Listening, given)
 	p.do(syscall.SYS_EXIT_GROUP, 0)
 	return p
