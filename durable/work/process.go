@@ -18,7 +18,9 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/jsonc"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/agent"
 )
@@ -40,6 +42,7 @@ var carried = [...]string{"model", "effort", "max-turns", "permission-mode", "al
 // refusal says why a worker does not run something with the flags that the queue has for it; "": it does.
 func (w *worker) refusal(l batch.Lease) string {
 	modes, open := []string{l.Run.Task.Mode}, false
+	var personal []string
 	dir, _ := dirOf(l)
 	for _, arg := range l.Batch.Args {
 		name, value, ok := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
@@ -53,11 +56,11 @@ func (w *worker) refusal(l batch.Lease) string {
 		case name == "sandbox" && value == "off":
 			open = true
 		case name == "settings":
-			mode, off, err := weakened(dir, value)
+			set, err := readSettings(dir, value)
 			if err != nil {
 				return fmt.Sprintf("its settings %.200q cannot be read: %v", value, err)
 			}
-			modes, open = append(modes, mode), open || off
+			modes, open, personal = append(modes, set.mode), open || set.open, append(personal, set.personal...)
 		case name == "agents":
 			of, err := modesOfAgents(value)
 			if err != nil {
@@ -75,28 +78,38 @@ func (w *worker) refusal(l batch.Lease) string {
 				"--dangerously-skip-permissions"
 		}
 	}
+	if len(personal) > 0 && !w.Unconfined {
+		return "its settings have " + plain.List(personal, 4) + ", which only a user's own may have, and the worker was not " +
+			"started with --sandbox off"
+	}
 	return ""
 }
 
-// weakened returns the permission mode of settings, and whether they switch the sandbox off: only the worker's own flags
-// may allow these. settings are JSON, or the path of a file, relative to dir.
-func weakened(dir, settings string) (mode string, open bool, err error) {
-	data := []byte(settings)
-	if !strings.HasPrefix(strings.TrimSpace(settings), "{") {
-		if !filepath.IsAbs(settings) {
-			settings = filepath.Join(dir, settings)
+// What settings of a queue want that only the worker's own flags may allow.
+type settings struct {
+	mode     string   // of permissions
+	open     bool     // without a sandbox
+	personal []string // see config.Personal
+}
+
+// readSettings reads settings: JSON, or the path of a file, relative to dir.
+func readSettings(dir, text string) (set settings, err error) {
+	data := []byte(text)
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		if !filepath.IsAbs(text) {
+			text = filepath.Join(dir, text)
 		}
-		if data, err = regular.ReadNamed(settings, 1<<20); err != nil {
-			return "", false, err
+		if data, err = regular.ReadNamed(text, 1<<20); err != nil {
+			return set, err
 		}
 	}
-	var s map[string]json.RawMessage
-	if err = json.Unmarshal(jsonc.Plain(data), &s); err != nil {
-		return "", false, err
+	var all map[string]json.RawMessage
+	if err = json.Unmarshal(jsonc.Plain(data), &all); err != nil {
+		return set, err
 	}
-	mode, bad := textBelow(s["permissions"], "defaultMode")
-	sandbox, worse := textBelow(s["sandbox"], "mode")
-	return mode, sandbox == "off", errors.Join(bad, worse)
+	mode, bad := textBelow(all["permissions"], "defaultMode")
+	sandbox, worse := textBelow(all["sandbox"], "mode")
+	return settings{mode, sandbox == "off", config.Personal(all)}, errors.Join(bad, worse)
 }
 
 // textBelow returns the text that an object has under a name. Names count as in settings: with their letter case, and

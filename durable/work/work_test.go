@@ -307,7 +307,15 @@ func TestRefusal(t *testing.T) {
 		{args: []string{`--agents={"x":{"prompt":"p","permissionMode":"plan"}}`}},
 		{args: []string{`--agents={"x":`}, want: "cannot be read"},
 		{args: []string{`--settings={"permissions":[]}`}, want: "cannot be read"},
-		{args: []string{`--settings={"permissions":{"allow":["Bash(ls)"]}}`}},
+		{args: []string{`--settings={"permissions":{"allow":["Bash(ls)"]},"model":"x","sandbox":{"denyRead":["/x"]}}`}},
+		{args: []string{`--settings={"sandbox":{"allowWrite":["/"]}}`}, want: "sandbox.allowWrite"},
+		{args: []string{`--settings={"sandbox":{"allowWrite":["/"]}}`}, open: true},
+		{args: []string{`--settings={"sandbox":{"allowHosts":["x"],"env":["A"]}}`}, want: "sandbox.allowHosts, sandbox.env"},
+		{args: []string{`--settings={"hooks":{"Stop":[]}}`}, want: "hooks"},
+		{args: []string{`--settings={"shell":{"prefix":"x"},"env":{"A":"b"}}`}, want: "env, shell.prefix"},
+		{args: []string{`--settings={"providers":{"anthropic":{"baseURL":"http://x"}}}`}, want: "providers"},
+		{args: []string{`--settings={"apiKeyHelper":"x"}`}, want: "apiKeyHelper"},
+		{args: []string{`--settings={"web":{"allowPrivate":["x"]},"web":{}}`}},
 	} {
 		w := &worker{Options: Options{Bypass: c.bypass, Unconfined: c.open}}
 		got := w.refusal(batch.Lease{Run: batch.Run{Item: batch.Item{Task: batch.Task{Mode: c.mode}}},

@@ -105,6 +105,29 @@ func Known(name string) error {
 	return err
 }
 
+// Personal returns the settings in an object that no project may set, because they widen what commands may use, send
+// prompts elsewhere or name programs of the user; with hooks, which run outside the sandbox, and with what is no setting.
+// Names count with their letter case, and of two the last.
+func Personal(object map[string]json.RawMessage) []string { return personal("", object) }
+
+func personal(above string, object map[string]json.RawMessage) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		name, value := above+name, object[name]
+		k, _, err := row(name)
+		var below map[string]json.RawMessage
+		switch {
+		case err == nil && (k.setBy >= fromUser || k.name == "hooks"):
+			names = append(names, name)
+		case err == nil:
+		case above == "" && json.Unmarshal(value, &below) == nil && below != nil:
+			names = append(names, personal(name+".", below)...)
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // row returns the key with a name. item means that the name is a key below it.
 func row(name string) (k key, item bool, err error) {
 	known := map[string]bool{}
