@@ -280,3 +280,45 @@ func TestGitPrintsDenied(t *testing.T) {
 			"git cat-file -p base", "git archive HEAD dir", "git add -A -- ':!keys' ':!*.key'")
 	}
 }
+
+// TestHardLinks: a file that a rule denies is known under its other names, too, to every tool: a hard link has no target.
+func TestHardLinks(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"notes.key", "locked", "plain"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Link(filepath.Join(dir, name), filepath.Join(dir, name+".link")); err != nil {
+			t.Skip(err)
+		}
+	}
+	place := permission.PathContext{Dir: dir}
+	rules := permission.Rules{Deny: rulesOf(t, "Read(notes.key) | Edit(locked)", permission.User)}
+	for _, c := range []struct {
+		kind permission.Kind
+		name string
+		want permission.Verdict
+	}{
+		{permission.KindRead, "notes.key.link", permission.Deny},
+		{permission.KindEdit, "notes.key.link", permission.Deny},
+		{permission.KindRead, "locked.link", permission.Allow},
+		{permission.KindEdit, "locked.link", permission.Deny},
+		{permission.KindRead, "plain.link", permission.Allow},
+		{permission.KindEdit, "plain.link", permission.Allow},
+	} {
+		d := rules.Decide(t.Context(), permission.AcceptEdits, place, permission.Subject{Kind: c.kind, Text: c.name})
+		if d.Verdict != c.want {
+			t.Errorf("%s %s: %s, want %s: %s", c.kind, c.name, d.Verdict, c.want, explain(d))
+		}
+	}
+	closed := rules.Closed(permission.Default, place, permission.Subject{Tool: "grep"})
+	for name, want := range map[string]bool{"notes.key": true, "notes.key.link": true, "locked.link": false,
+		"plain.link": false} {
+		if got := closed(filepath.Join(dir, name)); got != want {
+			t.Errorf("%s is closed: %t", name, got)
+		}
+	}
+}

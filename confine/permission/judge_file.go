@@ -21,7 +21,34 @@ func (j *judge) path(s Subject) {
 		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Origin: Managed, Reason: ReasonOutside}, "")
 		return
 	}
+	if rule, err := j.linkRule(s.Kind, n); err != nil {
+		j.incomplete(s, err)
+		return
+	} else if rule != "" {
+		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Reason: reasonOtherName}, "")
+		return
+	}
 	j.file(s, n, nil, false)
+}
+
+// linkRule returns the rule that denies a file under another of its names: a hard link has no target, so what else it is
+// called is searched for, as the sandbox does for commands. "": none does, or the file has no other name.
+func (j *judge) linkRule(kind Kind, n pathNames) (string, error) {
+	if j.paths.Resolve != nil || n.unknownReason != "" || !j.rules.DenyFiles() || !hasLinks(n.target()) {
+		return "", nil
+	}
+	d, err := j.rules.DeniedFiles(j.paths.ctx, *j.paths)
+	return d.Covers(n.target(), kind == KindRead), err
+}
+
+// hasLinks reports whether a file has several names.
+func hasLinks(name string) bool {
+	info, err := os.Lstat(filepath.FromSlash(name))
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	_, _, links := fileNumbers(info)
+	return links > 1
 }
 
 // file judges a file by its names. allowed is the verdict of the command that names the file; nil

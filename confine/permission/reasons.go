@@ -27,6 +27,7 @@ const (
 	reasonDocumentation = "a host of documentation"
 	reasonInside        = "inside the workspace"
 	reasonSession       = "the session's own directory"
+	reasonOtherName     = "it is a hard link to a file that the rule covers"
 	reasonNamed         = "named by an allowed command"
 	reasonWholeLine     = ReasonProtected + "git's own file, which the other programs of the line could write, too"
 	reasonReplaced      = ReasonProtected + "a new git repository, with whatever it contains"
