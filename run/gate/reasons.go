@@ -86,7 +86,9 @@ func (r *Request) Reasons() []Reason {
 func (r *Request) reason(s permission.Judged) (text string, danger bool) {
 	what := s.Text
 	if s.Kind == permission.KindRead || s.Kind == permission.KindEdit {
-		what = r.Short(s.Text)
+		if what = r.Short(s.Text); !strings.ContainsAny(what, "./:") {
+			what = "`" + what + "`" // a sentence begins with a capital letter, and the file does not
+		}
 	} else if what == "" {
 		what = string(s.Kind)
 	}
