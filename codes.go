@@ -68,6 +68,7 @@ const (
 	CodeSandbox           Code = "sandbox"
 	CodeHomeMissing       Code = "home-missing"
 	CodeKeyInvalid        Code = "key-invalid" // a key of a model provider
+	CodeSecret            Code = "secret"      // a secret of a skill that was not stored
 	CodeDirRelative       Code = "dir-relative"
 	CodeSessionDamaged    Code = "session-damaged"
 	CodeAttachmentMissing Code = "attachment-missing"

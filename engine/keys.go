@@ -41,6 +41,9 @@ type keyEntry struct {
 // OpenKeys reads the index of the stored keys. If that fails, every later call returns the error.
 func OpenKeys(env Env) Keys { return openKeys(env, "keys.json") }
 
+// OpenSkillKeys is OpenKeys for what the user gave to skills, see package engine/part/secrets.
+func OpenSkillKeys(env Env) Keys { return openKeys(env, "skill-secrets.json") }
+
 // openKeys is OpenKeys for an index with another file name.
 func openKeys(env Env, name string) Keys {
 	s := Keys{env: env, file: env.StateFile(name), entries: map[string]keyEntry{}}
@@ -88,21 +91,36 @@ func (s Keys) Get(name string) (string, error) {
 	return keyring.Get(keyringService, name)
 }
 
-// Set stores a provider's key.
+// Set stores a provider's key: in the file if this machine has no keyring.
 func (s Keys) Set(name, key string) error {
 	key, err := checkKey(key)
 	if err != nil {
 		return err
 	}
+	if err := s.Put(name, key, false); !errors.Is(err, ErrNoKeyring) {
+		return err
+	}
+	return s.Put(name, key, true)
+}
+
+// ErrNoKeyring is the error of Put for a machine without a keyring, or one that refuses.
+var ErrNoKeyring = errors.New("this machine has no keyring that takes it")
+
+// Put stores any text under a name in the keyring, or in the file. The error is ErrNoKeyring if it cannot be in the
+// keyring.
+func (s Keys) Put(name, text string, file bool) error {
 	if s.err != nil {
 		return s.err
 	}
 	if s.file == "" { // even for keys in the keyring, the index is a file
 		return ErrNoState("the key was not stored")
 	}
-	e := keyEntry{Key: key}
-	if s.hasKeyring() && keyring.Set(keyringService, name, key) == nil {
-		e = keyEntry{}
+	var e keyEntry
+	switch {
+	case file:
+		e.Key = text
+	case !s.hasKeyring() || keyring.Set(keyringService, name, text) != nil:
+		return ErrNoKeyring
 	}
 	return s.change(func() { s.entries[name] = e })
 }

@@ -139,6 +139,13 @@ type Live struct {
 	Audit func(gate.Record)
 	// Reached is called when a command of the model's connects to a host, as far as a sandbox sees that.
 	Reached func(host string)
+	// Secrets returns what gives secrets to the commands of calls while a skill is in use, see [gate.SkillFacts]; nil: the
+	// skill has none.
+	Secrets func(*knack.Skill) func(ctx context.Context, call []permission.Subject) func(context.Context,
+		workspace.Command) (workspace.Secrets, error)
+	// Values returns the secrets that commands of the session have been given: no output of a command contains them, and
+	// they count as read. It is called often, also while a command starts.
+	Values func() []string
 	// HookRuns is called before a command of a hook runs; asUser: outside the sandbox. What it returns is called like
 	// Reached, for this command; nil: nothing is.
 	HookRuns func(p hook.Process, asUser bool) (reached func(host string))
@@ -301,6 +308,9 @@ func (c *Conv) Reads() Reads {
 	}
 	return noReads{}
 }
+
+// Values returns the secrets that commands of the session have been given: see [Live].
+func (c *Conv) Values() []string { return c.session.parts.values() }
 
 // Mode returns the permission mode.
 func (c *Conv) Mode() permission.Mode { return c.session.Mode() }
@@ -533,6 +543,28 @@ func (all liveParts) reached(host string) {
 			p.Reached(host)
 		}
 	}
+}
+
+// secrets returns what gives secrets to the commands of calls while a skill is in use; nil: nothing does.
+func (all liveParts) secrets(k *knack.Skill) func(context.Context, []permission.Subject) func(context.Context,
+	workspace.Command) (workspace.Secrets, error) {
+	for _, p := range all {
+		if p.Secrets != nil {
+			if f := p.Secrets(k); f != nil {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+func (all liveParts) values() (values []string) {
+	for _, p := range all {
+		if p.Values != nil {
+			values = append(values, p.Values()...)
+		}
+	}
+	return values
 }
 
 func (all liveParts) hookRuns(c hook.Process, asUser bool) (reached func(host string)) {

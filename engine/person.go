@@ -73,6 +73,7 @@ const (
 	AskerPlan    Asker = "plan"    // the model's plan needs approval; Text is the plan
 	AskerCommand Asker = "command" // a slash command
 	AskerTrust   Asker = "trust"   // files of a project need trust
+	AskerSecrets Asker = "secrets" // a skill in use needs values that the user has
 	// AskerSettings asks whether to go on without restrictions of the settings that cannot be read.
 	AskerSettings Asker = "settings"
 )

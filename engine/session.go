@@ -233,7 +233,7 @@ func (s *Session) setTools(p *Project) {
 		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
 		Files:     coding.FileOptions{Model: s.modelInfo},
 		TempDir:   cmp.Or(s.scratch.outputDir(), p.outputDir()),
-		Connected: s.parts.reached,
+		Connected: s.parts.reached, Mask: s.parts.values,
 	}
 	if s.person != nil {
 		s.coding.Ask = s.askTool

@@ -272,7 +272,7 @@ func (t *Turn) review(c agent.SkillCall) agent.Review {
 	k := c.Skill
 	facts := gate.SkillFacts{Foreign: isForeign(k.Origin.Kind),
 		Vouched: k.Origin.Kind == knack.Managed || k.Origin.Kind == knack.Bundled, Dir: cmp.Or(k.Dir, c.Dir),
-		Limits: t.limits(k.Name, c.Asks.Sandbox)}
+		Limits: t.limits(k.Name, c.Asks.Sandbox), Secrets: t.session.parts.secrets(k)}
 	if isProjects(k) {
 		facts.Approved = trustOf(t.project, k.Dir).CheckIn(k.Dir)
 	}

@@ -1,6 +1,10 @@
 package sandbox
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -129,6 +133,13 @@ func (p Policy) limitedBy(c *workspace.Command) Policy {
 		if l.NoNetwork {
 			p.Hosts, c.Allow.Hosts, c.Allow.Reach, p.Network, p.alone = nil, nil, nil, false, true
 		}
+		if l.Hosts != nil {
+			c.Allow.Reach, p.Network = onlyHosts(l, c.Allow.Reach), false
+			// A port of this machine is passed on without a question.
+			own := func(h string) bool { return isLoopback(hostOf(h)) && !slices.Contains(l.Hosts, h) }
+			p.Hosts = slices.DeleteFunc(slices.Clone(p.Hosts), own)
+			c.Allow.Hosts = slices.DeleteFunc(slices.Clone(c.Allow.Hosts), own)
+		}
 		if l.Write == nil {
 			continue
 		}
@@ -142,6 +153,33 @@ func (p Policy) limitedBy(c *workspace.Command) Policy {
 		c.Allow.Replace = slices.DeleteFunc(slices.Clone(c.Allow.Replace), outside)
 	}
 	return p
+}
+
+// onlyHosts returns a func that refuses all but the hosts of a limit, and lets reach decide about these; nil: the policy
+// does.
+func onlyHosts(l workspace.Limit, reach reach) reach {
+	return func(ctx context.Context, to workspace.Destination) error {
+		to.Listed = to.Listed || l.Open && !to.Address.IsValid()
+		switch {
+		case len(l.Hosts) == 0:
+			return errors.New("the command has a secret that is for no host")
+		case !listed(l.Hosts, to.Host, to.Port):
+			return fmt.Errorf("the command has a secret that is for %s only", strings.Join(l.Hosts, ", "))
+		case reach != nil:
+			return reach(ctx, to)
+		case !to.Listed:
+			return errors.New("no rule allows it")
+		}
+		return nil
+	}
+}
+
+// hostOf returns the host of HOST or HOST:PORT.
+func hostOf(h string) string {
+	if host, _, err := net.SplitHostPort(h); err == nil {
+		return host
+	}
+	return strings.Trim(h, "[]")
 }
 
 // links returns the links in the workspace on the way to Own and Secrets. With the home directory as the workspace,

@@ -236,6 +236,9 @@ var everythingOpen = []string{"commands can do anything that you can"}
 // [workspace.Local.Confine]. Call the func that it returns, if not nil, when the command has ended.
 func (s *Sandbox) Confine(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 	if s.mode == Off {
+		if slices.ContainsFunc(c.Limits, func(l workspace.Limit) bool { return l.Hosts != nil }) {
+			return nil, workspace.ErrLimits
+		}
 		return nil, nil
 	}
 	r := s.Report()

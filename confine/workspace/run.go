@@ -211,6 +211,11 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	if err != nil {
 		return Exit{}, err
 	}
+	c, secrets, err := l.secretsOf(ctx, c)
+	if err != nil {
+		return Exit{}, err
+	}
+	endMask := masked(&c)
 	c, inPlace, err := l.useCopies(c)
 	if err != nil {
 		return Exit{}, err
@@ -220,7 +225,7 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 		return Exit{}, err
 	}
 	p := &process{mark: fmt.Sprintf("%s.%d;", l.mark, l.count.Add(1))}
-	cmd.Env = slices.Concat(l.env(), c.Env, []string{mark + "=" + os.Getenv(mark) + p.mark})
+	cmd.Env = slices.Concat(without(l.env(), secrets.Without), c.Env, []string{mark + "=" + os.Getenv(mark) + p.mark})
 	if c.Allow.Nested != nil {
 		limits := c.Allow.Nested()
 		if len(limits) > maxLine/2 {
@@ -289,6 +294,7 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	l.forgetIfGone(p)
 	exit := exitOf(cmd.ProcessState)
 	ended(&exit)
+	exit.Refused = endMask(exit.Refused)
 	if err := context.Cause(ctx); err != nil {
 		return exit, err
 	}

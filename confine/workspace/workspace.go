@@ -91,6 +91,9 @@ type Command struct {
 	// Connected, if not nil, is called when the command has reached another host through the sandbox's proxy, with the
 	// host's name, from several goroutines. A workspace without a sandbox ignores it: it does not know.
 	Connected func(host string)
+	// Mask, if not nil, returns values that Output, Stderr and the lines of Exit must not contain, called once when the
+	// command of a [Local] has got what Allow.Secrets gives it. Other workspaces ignore it.
+	Mask func() []string
 	// Limits forbid, for this command only, what the sandbox would otherwise permit. A workspace
 	// without a sandbox refuses a command with limits, unless the user switched the sandbox off
 	// ([Local.Confine] is nil).
@@ -132,6 +135,10 @@ type Allowance struct {
 	// Denied, if not nil, is called when the command starts and returns the files that rules keep from it, whatever is
 	// permitted. If it fails, the command is refused.
 	Denied func() (DeniedFiles, error)
+	// Secrets, if not nil, is called when a command of a [Local] starts, and returns what it alone gets. The command is as
+	// it will run, but for private copies of its Scripts. If it fails, the command is refused. Other workspaces call it
+	// for no command: what they run can be seen by others on the way.
+	Secrets func(ctx context.Context, c Command) (Secrets, error)
 	// Nested, if not nil, is called when the command starts and returns what binds runs of this program that the command
 	// starts: see [FindAbove].
 	Nested func() string
@@ -172,6 +179,7 @@ func (a Allowance) Union(b Allowance) Allowance {
 
 		Replace: slices.Concat(a.Replace, b.Replace),
 		Denied:  bothDenied(a.Denied, b.Denied),
+		Secrets: bothSecrets(a.Secrets, b.Secrets),
 		Reach:   reach,
 		Nested:  nested,
 	}
@@ -202,6 +210,12 @@ type Limit struct {
 	// Write are absolute paths: apart from its own temporary directory the command can write
 	// nothing else, whatever the sandbox allows. nil: no restriction.
 	Write []string
+	// Hosts are the only hosts that it can reach, in the form of Allowance.Hosts; nil: no restriction. It holds also where
+	// the user switched the sandbox off: the command is refused there. Open means that the user agreed to these hosts, as
+	// if Allowance.Hosts had them, but not to addresses of this machine's network that their names lead to. Without it,
+	// they open nothing.
+	Hosts []string
+	Open  bool
 }
 
 // ErrLimits is the error for a command whose limits cannot be enforced.

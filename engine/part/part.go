@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/plan"
 	"github.com/knack-agent/knack/engine/part/reads"
 	"github.com/knack-agent/knack/engine/part/schedule"
+	"github.com/knack-agent/knack/engine/part/secrets"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/engine/part/web"
 	"github.com/knack-agent/knack/engine/part/worktree"
@@ -40,6 +41,7 @@ func All() []engine.Part {
 		batch.Part(nil),
 		monitor.Part(),
 		needs.Part(),
+		secrets.Part(),
 		own.Part(),
 	}
 }

@@ -19,7 +19,7 @@ import (
 // ShellIn returns a [Skills.Shell] that runs the inline commands of skills in a workspace. The gate
 // decides them by the rules for bash and by what the skill itself grants. The decision is made on
 // the line with the values of its variables filled in; the line itself runs unchanged. Of o, only TempDir, for output
-// that is too long for the text, and Connected count.
+// that is too long for the text, Connected and Mask count.
 func ShellIn(ws workspace.Workspace, gate func(Scopes) tool.Gate, o coding.Options) func(Scopes) knack.Shell {
 	return func(sc Scopes) knack.Shell {
 		return inline(ws, gate, sc, o)
@@ -79,7 +79,7 @@ func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, o co
 		}
 		out, errs := coding.NewOutput(o.TempDir), coding.NewOutput(o.TempDir)
 		c.Limits, c.Scripts, c.Allow = permit.Limits, permit.Scripts, c.Allow.Union(permit.Allow)
-		c.Output, c.Stderr, c.Connected = &out, &errs, o.Connected
+		c.Output, c.Stderr, c.Connected, c.Mask = &out, &errs, o.Connected, o.Mask
 		exit, err := ws.Run(ctx, c)
 		out.WriteLines(errs.Text()) // stderr follows stdout
 		text := out.Text()

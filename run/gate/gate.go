@@ -288,6 +288,7 @@ func (g *Gate) With(in Scopes) tool.Gate {
 		permit.Allow = a.sandboxAllowance(permit.Subjects)
 		a.openNetwork(ctx, &permit)
 		permit.Allow.Denied, permit.Allow.Nested = a.denied(), a.nested
+		permit.Allow.Secrets = a.secretsFor(ctx, permit.Subjects)
 		permit.Closed, permit.Output = g.closed(scopes, p), g.opt.Paths.Output
 		a.record.Permit = &permit
 		if p.Tool != nil {
@@ -296,6 +297,27 @@ func (g *Gate) With(in Scopes) tool.Gate {
 		a.audit(a.record)
 		return permit, nil
 	})
+}
+
+// secretsFor returns what gives the commands of an allowed call the secrets of the skills in use; nil: nothing does.
+func (a *approval) secretsFor(ctx context.Context, call []permission.Subject) func(context.Context,
+	workspace.Command) (workspace.Secrets, error) {
+	var sum workspace.Allowance
+	for _, s := range a.scopes {
+		if s.Secrets != nil && slices.ContainsFunc(call, permission.Subject.Runs) {
+			sum = sum.Union(workspace.Allowance{Secrets: s.Secrets(ctx, call)})
+		}
+	}
+	if sum.Secrets == nil || !a.opt.Network.Managed {
+		return sum.Secrets
+	}
+	return func(ctx context.Context, c workspace.Command) (workspace.Secrets, error) {
+		s, err := sum.Secrets(ctx, c)
+		for i := range s.Limits { // only an administrator opens hosts
+			s.Limits[i].Open = false
+		}
+		return s, err
+	}
 }
 
 // denied returns a func that finds the files that deny rules keep from the commands of a call; nil if there are none.

@@ -47,6 +47,10 @@ type SkillFacts struct {
 
 	// Limits restrict every command of an allowed call.
 	Limits []workspace.Limit
+	// Secrets is called for a call that may run commands, before it runs. It may ask the user, and returns
+	// [workspace.Allowance.Secrets] for the call's commands; nil: they get none. nil: the skill has none.
+	Secrets func(ctx context.Context, call []permission.Subject) func(context.Context, workspace.Command) (
+		workspace.Secrets, error)
 }
 
 // A Bound restricts a sub-agent. It comes from the sub-agent's definition or from a skill that was

@@ -32,7 +32,7 @@ func Words(line string) (list [][]string) {
 	for _, call := range calls(parse(line)) {
 		words := make([]string, len(call.Args))
 		for i, w := range call.Args {
-			words[i], _ = value(w, nil)
+			words[i], _ = Value(w, nil)
 		}
 		list = append(list, words)
 	}
@@ -142,9 +142,9 @@ func listed(list, word string) bool {
 	return false
 }
 
-// value returns the value of a word. ok is false if the shell would expand anything in it
+// Value returns the value of a word. ok is false if the shell would expand anything in it
 // other than variables in known (NAME: value).
-func value(w *syntax.Word, known map[string]string) (string, bool) {
+func Value(w *syntax.Word, known map[string]string) (string, bool) {
 	var b strings.Builder
 	add := func(p syntax.WordPart, quoted bool) bool {
 		switch p := p.(type) {
@@ -207,7 +207,7 @@ func Rewrite(line, dir string, env []string, all []Script, copied func(Script) (
 	for _, call := range calls(file) {
 		words := make([]string, len(call.Args))
 		for i, w := range call.Args {
-			words[i], _ = value(w, known)
+			words[i], _ = Value(w, known)
 		}
 		i, path, err := r.command(words)
 		if err != nil {
@@ -313,7 +313,7 @@ func variables(file *syntax.File, env []string) map[string]string {
 			if len(n.Args) == 0 {
 				break
 			}
-			switch name, ok := value(n.Args[0], known); name {
+			switch name, ok := Value(n.Args[0], known); name {
 			case "read", "printf", "unset", "eval", ".", "source", "mapfile", "readarray", "getopts", "let":
 				clear(known)
 			default:

@@ -34,6 +34,7 @@ func skillCommand() *cobra.Command {
 		skillPackCommand(),
 		skillAddCommand(),
 		skillSetupCommand(),
+		skillSecretsCommand(),
 		skillStatsCommand(),
 		skillRemoveCommand(),
 		skillUpdateCommand(),

@@ -174,7 +174,7 @@ func allowedCommand(ws runner, in bashInput, call tool.Input, o Options) (worksp
 		return c, 0, errors.New("the command changed after it was allowed: it was not run")
 	}
 	c.Limits, c.Scripts, c.Allow = call.Limits, call.Scripts, c.Allow.Union(call.Allow)
-	c.Connected = o.Connected
+	c.Connected, c.Mask = o.Connected, o.Mask
 	timeout, err := bashTimeout(in, o)
 	return c, timeout, err
 }

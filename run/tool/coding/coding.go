@@ -73,6 +73,8 @@ type Options struct {
 	// Connected is called when a command has reached a host through the sandbox's proxy, see [workspace.Command]; nil:
 	// it is not. Several goroutines may call it, also after the call that started the command.
 	Connected func(host string)
+	// Mask returns the values that no output of a command may contain, see [workspace.Command]; nil: there are none.
+	Mask func() []string
 	// State is what the conversation knows about files; nil means a new Memory.
 	State *Memory
 	Files FileOptions

@@ -31,7 +31,7 @@ func RunProgram(ctx context.Context, ws workspace.Workspace, c workspace.Command
 	out := &programOutput{text: newOutput(truncate.Default(), o.TempDir)}
 	said := newOutput(truncate.Limits{Lines: 40, Bytes: 4 << 10}, o.TempDir)
 	said.report = func(text string) { call.Progress(tool.Text(text)) }
-	c.Output, c.Stderr, c.Connected = out, said, o.Connected
+	c.Output, c.Stderr, c.Connected, c.Mask = out, said, o.Connected, o.Mask
 	c.Limits, c.Scripts, c.Allow = call.Limits, append(c.Scripts, call.Scripts...), c.Allow.Union(call.Allow)
 	ended := runOutput(ctx, ws, c, timeout)
 	why, _, _ := said.end()

@@ -1,0 +1,222 @@
+// Package secrets is the part that gives the commands of a skill its secrets: keys and passwords that it lists under
+// metadata.knack.env, and the values of userConfig of its plugin.
+//
+// A value is asked for once and kept in the keyring, for one skill of one source with one content: after a change it is
+// asked for again. It is never taken from the environment or from another skill. Only a command gets it whose only
+// program is a file of the skill's folder, while the skill is in use; see [Runs]. What such a command prints is masked.
+package secrets
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+)
+
+// A Wanted is a value that the commands of a skill get.
+type Wanted struct {
+	Name        string   `json:"name"` // of the environment variable
+	Description string   `json:"description,omitempty"`
+	Required    bool     `json:"required"`
+	Hosts       []string `json:"hosts,omitempty"` // the only ones that a command with the value reaches; nil: any
+	Plain       bool     `json:"plain,omitempty"` // it is no secret: a plugin's value that is not sensitive
+	Default     string   `json:"default,omitempty"`
+}
+
+// maxWanted is how many values a skill may want.
+const maxWanted = 20
+
+const maxManifest = 1 << 20 // bytes of plugin.json
+
+// Of returns the values that the commands of a skill get. What is wrong with metadata.knack.env is the error; the rest is
+// returned nevertheless.
+func Of(k *knack.Skill) (all []Wanted, err error) {
+	if k.Dir == "" || k.Origin.Kind == knack.MCP {
+		return nil, nil
+	}
+	all, err = declared(k.Own("env"))
+	if root := pluginRoot(k); root != "" {
+		for _, w := range userConfig(root) {
+			if !slices.ContainsFunc(all, func(x Wanted) bool { return x.Name == w.Name }) {
+				all = append(all, w)
+			}
+		}
+	}
+	if len(all) > maxWanted {
+		return all[:maxWanted], fmt.Errorf("metadata.knack.env: there are more than %d", maxWanted)
+	}
+	return all, err
+}
+
+// declared reads metadata.knack.env.
+func declared(value json.RawMessage) (all []Wanted, err error) {
+	if value == nil {
+		return nil, nil
+	}
+	var items []json.RawMessage
+	if json.Unmarshal(value, &items) != nil {
+		return nil, errors.New("metadata.knack.env: a list of objects with name, description, required and hosts")
+	}
+	for _, item := range items {
+		var x struct {
+			Name        string   `json:"name"`
+			Description string   `json:"description"`
+			Required    *bool    `json:"required"`
+			Hosts       []string `json:"hosts"`
+		}
+		d := json.NewDecoder(strings.NewReader(string(item)))
+		d.DisallowUnknownFields()
+		bad := d.Decode(&x)
+		w := Wanted{Name: x.Name, Description: x.Description, Required: x.Required == nil || *x.Required, Hosts: x.Hosts}
+		if bad == nil {
+			bad = w.check()
+		}
+		if bad == nil && slices.ContainsFunc(all, func(o Wanted) bool { return o.Name == w.Name }) {
+			bad = fmt.Errorf("%s is there twice", w.Name)
+		}
+		if bad != nil {
+			err = cmp.Or(err, fmt.Errorf("metadata.knack.env: %w", bad))
+			continue
+		}
+		all = append(all, w)
+	}
+	return all, err
+}
+
+// check returns an error for what no value can be given to.
+func (w *Wanted) check() error {
+	if err := checkName(w.Name); err != nil {
+		return err
+	}
+	for _, h := range w.Hosts {
+		// A name of this machine's network would make a question about it look like one about the skill's own service.
+		if !regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*(:[0-9]{1,5})?$`).MatchString(h) {
+			return fmt.Errorf("%s: %q is not the name of a host, such as api.example.com or *.example.com", w.Name, h)
+		}
+	}
+	return nil
+}
+
+// checkName returns an error for the name of a variable that changes how programs run, or that cannot be set.
+func checkName(name string) error {
+	if !regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,99}$`).MatchString(name) {
+		return fmt.Errorf("%q is not the name of a variable in capitals, such as SERVICE_TOKEN", name)
+	}
+	for _, start := range []string{"KNACK_", "LD_", "DYLD_", "GIT_", "BASH_", "PYTHON", "NODE_", "RUBY", "PERL"} {
+		if strings.HasPrefix(name, start) {
+			return fmt.Errorf("%s: what begins with %s changes how programs run", name, start)
+		}
+	}
+	switch name {
+	case "PATH", "HOME", "ENV", "IFS", "SHELL", "USER", "PWD", "TMPDIR", "PS4", "PROMPT_COMMAND":
+		return fmt.Errorf("%s changes how programs run", name)
+	}
+	return nil
+}
+
+// pluginRoot returns the directory of a skill's plugin; "": it is of none.
+func pluginRoot(k *knack.Skill) string {
+	if k.Origin.Kind != knack.Plugin {
+		return ""
+	}
+	return k.Vars["CLAUDE_PLUGIN_ROOT"]
+}
+
+// folders returns the directories whose programs get the values of a skill.
+func folders(k *knack.Skill) []string {
+	if root := pluginRoot(k); root != "" {
+		return []string{k.Dir, root}
+	}
+	return []string{k.Dir}
+}
+
+// optionPrefix begins the names of the variables for the values of userConfig, as in Claude Code.
+const optionPrefix = "CLAUDE_PLUGIN_OPTION_"
+
+// userConfig returns the values that a plugin asks for in its manifest. One that is wrong is left out: the check of the
+// plugin names it.
+func userConfig(root string) (all []Wanted) {
+	var manifest struct {
+		UserConfig map[string]struct {
+			Title       string          `json:"title"`
+			Description string          `json:"description"`
+			Sensitive   bool            `json:"sensitive"`
+			Required    bool            `json:"required"`
+			Default     json.RawMessage `json:"default"`
+		} `json:"userConfig"`
+	}
+	for _, file := range []string{".claude-plugin/plugin.json", "plugin.json"} {
+		data, err := regular.Read(filepath.Join(root, filepath.FromSlash(file)), maxManifest)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || json.Unmarshal(data, &manifest) != nil {
+			return nil
+		}
+		break
+	}
+	for _, key := range slices.Sorted(maps.Keys(manifest.UserConfig)) {
+		x := manifest.UserConfig[key]
+		w := Wanted{Name: optionPrefix + strings.ToUpper(key), Required: x.Required, Plain: !x.Sensitive,
+			Description: strings.TrimPrefix(x.Title+": "+x.Description, ": ")}
+		if len(x.Default) > 0 && json.Unmarshal(x.Default, &w.Default) != nil {
+			w.Default = string(x.Default)
+		}
+		if checkName(w.Name) == nil {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// A Binding is what a value is for: a skill of one source with one content.
+type Binding struct {
+	Skill  string `json:"skill"`
+	Source string `json:"source"` // the folder, or "plugin NAME"
+	Hash   string `json:"hash"`   // of all files of the folder, or of the plugin
+}
+
+// errNoHash is why a skill has no Binding.
+var errNoHash = errors.New("its files cannot be read whole")
+
+// BindingOf reads the files of a skill.
+func BindingOf(k *knack.Skill) (Binding, error) {
+	b, _, err := bind(k)
+	return b, err
+}
+
+// bind returns the Binding of a skill, and the files that it is about, with absolute paths.
+func bind(k *knack.Skill) (b Binding, files install.Files, err error) {
+	b = Binding{Skill: k.Name}
+	dir, err := filepath.EvalSymlinks(cmp.Or(pluginRoot(k), k.Dir))
+	if err != nil {
+		return b, nil, err
+	}
+	b.Source = dir
+	if k.Origin.Kind == knack.Plugin {
+		b.Source = "plugin " + k.Origin.Label
+	}
+	found, err := install.Hash(dir)
+	if err != nil {
+		return b, nil, fmt.Errorf("its files cannot be read whole: %w", err)
+	}
+	files, sum := install.Files{}, sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		fmt.Fprintf(sum, "%q %q\n", name, found[name])
+		files[filepath.Join(dir, filepath.FromSlash(name))] = found[name]
+	}
+	b.Hash = hex.EncodeToString(sum.Sum(nil))
+	return b, files, nil
+}

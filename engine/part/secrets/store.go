@@ -1,0 +1,86 @@
+package secrets
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/mask"
+)
+
+// A Store has the values that the user gave to skills: in the keyring, or in a file if the user said so.
+type Store struct{ keys engine.Keys }
+
+// Open reads the names of the values that are stored.
+func Open(env engine.Env) Store { return Store{engine.OpenSkillKeys(env)} }
+
+// account is the name of a value in the keyring. Nothing in it is secret.
+func (b Binding) account(name string) string {
+	return strings.Join([]string{b.Skill, b.Source, b.Hash, name}, "\n")
+}
+
+// A Given is a value that is stored. For says which content of the skill it is for.
+type Given struct {
+	Name   string  `json:"name"`
+	For    Binding `json:"for"`
+	Stored string  `json:"stored"` // where: a file, or "the keyring"
+}
+
+// Given returns what is stored for a skill of a source, also for other contents of it, sorted by name. Without a skill
+// and a source, it returns what is stored for all.
+func (s Store) Given(of Binding) (all []Given, err error) {
+	accounts, err := s.keys.Providers()
+	for _, a := range accounts {
+		f := strings.Split(a, "\n")
+		if len(f) != 4 {
+			continue
+		}
+		b := Binding{Skill: f[0], Source: f[1], Hash: f[2]}
+		if of.Skill == "" && of.Source == "" || b.Skill == of.Skill && b.Source == of.Source {
+			all = append(all, Given{Name: f[3], For: b, Stored: s.keys.Location(a)})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Given) int { return strings.Compare(a.Name, b.Name) })
+	return all, err
+}
+
+// Get returns the value that was given to exactly this content; "": none was.
+func (s Store) Get(b Binding, name string) (string, error) { return s.keys.Get(b.account(name)) }
+
+// ErrShort is the error for a value that could not be told from other text.
+var ErrShort = fmt.Errorf("a secret has at least %d characters", mask.Shortest)
+
+// Put stores a value and removes those for other contents of the skill. file: in a file that only the user can read.
+// The error is [engine.ErrNoKeyring] if this machine has no keyring, and file is not set.
+func (s Store) Put(b Binding, w Wanted, value string, file bool) error {
+	switch {
+	case !w.Plain && len(value) < mask.Shortest:
+		return ErrShort
+	case strings.ContainsRune(value, 0):
+		return errors.New("a value has no NUL character")
+	}
+	if err := s.keys.Put(b.account(w.Name), value, file); err != nil {
+		return err
+	}
+	old, err := s.Given(b)
+	for _, g := range old {
+		if g.Name == w.Name && g.For != b {
+			err = errors.Join(err, s.keys.Remove(g.For.account(g.Name)))
+		}
+	}
+	return err
+}
+
+// Remove forgets a value, for all contents of the skill.
+func (s Store) Remove(of Binding, name string) (removed bool, err error) {
+	all, err := s.Given(of)
+	for _, g := range all {
+		if g.Name == name {
+			removed = true
+			err = errors.Join(err, s.keys.Remove(g.For.account(name)))
+		}
+	}
+	return removed, err
+}

@@ -1,0 +1,346 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/secrets"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+)
+
+// A secretJSON is one value of a skill in what `skill secrets --json` prints. The value itself is never printed.
+type secretJSON struct {
+	secrets.Wanted
+	State  string `json:"state"`            // given, missing or changed: the skill has changed since it was given
+	Stored string `json:"stored,omitempty"` // where
+}
+
+// skillSecrets is a skill with what is stored for it.
+type skillSecrets struct {
+	skill *knack.Skill
+	store secrets.Store
+	bound secrets.Binding
+	all   []secretJSON
+}
+
+func skillSecretsCommand() *cobra.Command {
+	var f projectFlags
+	var file, remove, keep bool
+	c := &cobra.Command{
+		Use:   "secrets [NAME [VARIABLE]]",
+		Short: "Give a skill the keys and passwords that it wants, or list them",
+		Long: `Give the commands of a skill the values that it wants: metadata.knack.env, a list of
+objects with name, description, required and hosts, and userConfig of its plugin. NAME
+shows them, and asks at a terminal for those that are missing; VARIABLE stores one,
+which is asked for at a terminal and else read from standard input. Without NAME, what
+is stored for all skills is listed. Values are never printed.
+
+A value is kept in the keyring, or with --file in a file that only you can read. It is
+for this skill, from this source, with the files that it has now: after a change
+--keep says that the changed skill may have what it had. It is never taken from the
+environment.
+
+Only a command gets it that runs one file of the skill's folder and nothing else, while
+the skill is in use; with hosts, that command reaches only these. What it prints is
+masked.`,
+		Example: "  knack skill secrets report\n  pass show service | knack skill secrets report SERVICE_TOKEN\n" +
+			"  knack skill secrets report SERVICE_TOKEN --remove",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return engine.Usagef("knack skill secrets NAME VARIABLE", "%s: too many arguments; a value is asked for, or "+
+					"read from standard input", c.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return listSecrets(c)
+			}
+			x, err := f.secretsOf(c, args[0])
+			switch {
+			case err != nil:
+				return err
+			case (len(args) == 2 || keep || remove) && workspace.InCommand():
+				return &engine.Error{Err: errors.New("skill secrets: a command of a session gives no secrets"),
+					Hint: "run it in a terminal of your own"}
+			case remove && len(args) == 2:
+				return x.remove(c, args[1])
+			case remove:
+				return engine.Usagef("knack skill secrets NAME VARIABLE --remove", "--remove needs a variable")
+			case keep:
+				return x.keep(c, file)
+			case len(args) == 2:
+				return x.give(c, args[1], file)
+			}
+			return x.show(c, file)
+		},
+	}
+	f.register(c)
+	resultJSON(c)
+	c.Flags().BoolVar(&file, "file", false, "store it in a file that only you can read, not in the keyring")
+	c.Flags().BoolVar(&remove, "remove", false, "forget the value of a variable")
+	c.Flags().BoolVar(&keep, "keep", false, "let the skill as it is now have what it had before it changed")
+	c.MarkFlagsMutuallyExclusive("remove", "keep")
+	c.MarkFlagsMutuallyExclusive("remove", "file")
+	return c
+}
+
+// listSecrets lists what is stored for all skills.
+func listSecrets(c *cobra.Command) error {
+	all, err := secrets.Open(nil).Given(secrets.Binding{})
+	if err != nil {
+		return err
+	}
+	if wantsJSON(c) {
+		return writeJSON(c.OutOrStdout(), append([]secrets.Given{}, all...))
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(c.OutOrStdout(), "No skill has a secret.")
+		return nil
+	}
+	rows := [][]string{{"SKILL", "VARIABLE", "STORED IN", "SOURCE"}}
+	for _, g := range all {
+		rows = append(rows, []string{plain.Line(g.For.Skill), g.Name, g.Stored, plain.Line(g.For.Source)})
+	}
+	writeTable(c.OutOrStdout(), rows)
+	return nil
+}
+
+// secretsOf finds a skill that may be used, and what is stored for it.
+func (f *projectFlags) secretsOf(c *cobra.Command, name string) (*skillSecrets, error) {
+	cat, err := f.load(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	e, cat, err := findSkill(c.Context(), cat, name)
+	if err != nil {
+		return nil, err
+	}
+	k := cat.Skill(e.Name())
+	if k == nil || e.Skill != k {
+		return nil, &engine.Error{Err: fmt.Errorf("skill secrets: %s is not in use here", plain.Line(name)),
+			Hint: "knack skill why " + plain.Line(e.Name())}
+	}
+	if err := cat.Project.VerifySkill(k); err != nil {
+		return nil, err
+	}
+	wanted, bad := secrets.Of(k)
+	if bad != nil {
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(bad.Error()))
+	}
+	x := &skillSecrets{skill: k, store: secrets.Open(nil)}
+	if len(wanted) == 0 {
+		return x, nil
+	}
+	if x.bound, err = secrets.BindingOf(k); err != nil {
+		return nil, err
+	}
+	given, err := x.store.Given(x.bound)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range wanted {
+		s := secretJSON{Wanted: w, State: "missing"}
+		for _, g := range given {
+			switch {
+			case g.Name == w.Name && g.For == x.bound:
+				s.State, s.Stored = "given", g.Stored
+			case g.Name == w.Name && s.State == "missing":
+				s.State, s.Stored = "changed", g.Stored
+			}
+		}
+		x.all = append(x.all, s)
+	}
+	return x, nil
+}
+
+// find returns one of the values that the skill wants.
+func (x *skillSecrets) find(name string) (secretJSON, error) {
+	var names []string
+	for _, s := range x.all {
+		if s.Name == name {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	skill := plain.Line(x.skill.Name)
+	if names == nil {
+		return secretJSON{}, &engine.Error{Err: fmt.Errorf("skill secrets: %s wants none", skill),
+			Hint: "the author lists them under metadata.knack.env"}
+	}
+	return secretJSON{}, engine.Usagef("knack skill secrets "+skill, "%s wants no %s; it wants %s", skill,
+		plain.Line(name), strings.Join(names, ", "))
+}
+
+func (x *skillSecrets) give(c *cobra.Command, name string, file bool) error {
+	s, err := x.find(name)
+	if err != nil {
+		return err
+	}
+	value, err := readSecret(c, s)
+	if err != nil {
+		return err
+	}
+	return x.put(c, s, value, file)
+}
+
+// readSecret asks for a value at a terminal, or reads all of standard input, without the end of its last line.
+func readSecret(c *cobra.Command, s secretJSON) (value string, err error) {
+	in := c.InOrStdin()
+	if readsTerminal(in) {
+		for _, line := range []string{s.Description, reaches(s)} {
+			if line != "" {
+				fmt.Fprintln(c.ErrOrStderr(), plain.Line(line))
+			}
+		}
+		value, err = readKey(in, c.ErrOrStderr(), s.Name)
+	} else {
+		var data []byte
+		data, err = io.ReadAll(io.LimitReader(bufio.NewReader(in), 64<<10))
+		value = strings.TrimRight(string(data), "\r\n")
+	}
+	if err == nil && value == "" {
+		err = &engine.Error{Err: errors.New("skill secrets: no value was given"),
+			Hint: "at a terminal it is asked for; or pipe it into the command"}
+	}
+	return value, err
+}
+
+func reaches(s secretJSON) string {
+	if len(s.Hosts) == 0 {
+		return ""
+	}
+	return "A command that has it reaches only " + strings.Join(s.Hosts, ", ") + "."
+}
+
+func (x *skillSecrets) put(c *cobra.Command, s secretJSON, value string, file bool) error {
+	err := x.store.Put(x.bound, s.Wanted, value, file || s.Plain)
+	skill := plain.Line(x.skill.Name)
+	if errors.Is(err, engine.ErrNoKeyring) {
+		return &engine.Error{Err: fmt.Errorf("skill secrets: %w", err),
+			Hint: "knack skill secrets " + skill + " " + s.Name + " --file, which keeps it in a file that only you can read"}
+	}
+	if err != nil {
+		return fmt.Errorf("skill secrets: %w", err)
+	}
+	at := "in the keyring"
+	if file || s.Plain {
+		at = "in a file that only you can read"
+	}
+	return printResult(c, c.ErrOrStderr(), fmt.Sprintf("%s of %s is stored %s.", s.Name, skill, at),
+		map[string]string{"skill": x.skill.Name, "name": s.Name, "stored": at})
+}
+
+func (x *skillSecrets) remove(c *cobra.Command, name string) error {
+	removed, err := x.store.Remove(secrets.Binding{Skill: x.bound.Skill, Source: x.bound.Source}, name)
+	if err != nil {
+		return err
+	}
+	if !removed {
+		if _, err := x.find(name); err != nil {
+			return err
+		}
+		return &engine.Error{Err: fmt.Errorf("skill secrets: no %s is stored for %s", name, plain.Line(x.skill.Name)),
+			Hint: "knack skill secrets"}
+	}
+	return printResult(c, c.ErrOrStderr(), fmt.Sprintf("%s of %s was removed.", name, plain.Line(x.skill.Name)),
+		map[string]any{"skill": x.skill.Name, "name": name, "removed": true})
+}
+
+// keep gives the skill as it is now what it had before it changed.
+func (x *skillSecrets) keep(c *cobra.Command, file bool) error {
+	given, err := x.store.Given(x.bound)
+	if err != nil {
+		return err
+	}
+	kept := []string{}
+	for _, s := range x.all {
+		i := slices.IndexFunc(given, func(g secrets.Given) bool { return g.Name == s.Name })
+		if s.State != "changed" || i < 0 {
+			continue
+		}
+		value, err := x.store.Get(given[i].For, s.Name)
+		if err == nil && value != "" {
+			err = x.store.Put(x.bound, s.Wanted, value, file || s.Stored != "the keyring")
+		}
+		if err != nil {
+			return fmt.Errorf("skill secrets: %s: %w", s.Name, err)
+		}
+		kept = append(kept, s.Name)
+	}
+	if len(kept) == 0 {
+		return &engine.Error{Err: errors.New("skill secrets: nothing was given before a change"), Hint: "knack skill secrets " +
+			plain.Line(x.skill.Name)}
+	}
+	return printResult(c, c.ErrOrStderr(), fmt.Sprintf("%s keeps %s.", plain.Line(x.skill.Name), strings.Join(kept, ", ")),
+		map[string]any{"skill": x.skill.Name, "kept": kept})
+}
+
+// show shows what the skill wants, and asks at a terminal for what is missing.
+func (x *skillSecrets) show(c *cobra.Command, file bool) error {
+	if wantsJSON(c) {
+		return writeJSON(c.OutOrStdout(), append([]secretJSON{}, x.all...))
+	}
+	if len(x.all) == 0 {
+		fmt.Fprintln(c.OutOrStdout(), "It wants no secrets.")
+		return nil
+	}
+	rows := [][]string{{"VARIABLE", "STATE", "REACHES", "WHAT"}}
+	missing := 0
+	for _, s := range x.all {
+		state, hosts := s.State, strings.Join(s.Hosts, " ")
+		switch {
+		case state == "missing" && !s.Required:
+			state = "not given"
+		case state != "given":
+			missing++
+		}
+		if hosts == "" {
+			hosts = "any host"
+		}
+		rows = append(rows, []string{s.Name, state, hosts, plain.Line(s.Description)})
+	}
+	writeTable(c.OutOrStdout(), rows)
+	changed := slices.ContainsFunc(x.all, func(s secretJSON) bool { return s.State == "changed" })
+	if changed {
+		fmt.Fprintf(c.ErrOrStderr(), "The skill has changed since it got a value. To let it have it: knack skill secrets %s "+
+			"--keep\n", plain.Line(x.skill.Name))
+	}
+	if !readsTerminal(c.InOrStdin()) || workspace.InCommand() || changed {
+		if missing > 0 {
+			return errSilent{}
+		}
+		return nil
+	}
+	for _, s := range x.all {
+		if s.State != "missing" || !s.Required {
+			continue
+		}
+		value, err := readSecret(c, s)
+		if err == nil {
+			err = x.put(c, s, value, file)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOwnKeys returns what is wrong with the keys of a skill that only Knack reads, for its author.
+func checkOwnKeys(k *knack.Skill) (problems []knack.Problem) {
+	if _, err := secrets.Of(k); err != nil {
+		problems = append(problems, knack.Problem{Code: knack.CodeFieldType, Severity: knack.Warn, Path: k.Path,
+			Message: err.Error()})
+	}
+	return problems
+}
