@@ -815,7 +815,7 @@ func (r *reader) readUnused(fields map[string]json.RawMessage) {
 		{"monitors", "monitors", "monitors"},
 		{"bin", "", "programs, which are not put on the PATH"},
 		{"settings.json", "settings", "settings for another program"},
-		{"", "userConfig", "values to ask the user for"},
+		{"", "userConfig", "values to ask the user for, which only commands of its skills get"},
 		{"", "channels", "channels"},
 		{"", "contextFileName", "a context file for every request"},
 		{"", "excludeTools", "tools of another program to switch off"},

@@ -42,14 +42,16 @@ func Runs(c workspace.Command, folders []string, home string) (file string, near
 			return file, false
 		}
 	}
-	return "", mentions(c, folders)
+	return "", mentions(c, folders, home)
 }
 
-// mentions reports whether a command names a path in one of some folders.
-func mentions(c workspace.Command, folders []string) bool {
+// mentions reports whether a command names one of some folders.
+func mentions(c workspace.Command, folders []string, home string) bool {
 	text := c.Line + " " + strings.Join(c.Args, " ")
 	return slices.ContainsFunc(folders, func(dir string) bool {
-		return strings.Contains(text, dir+string(filepath.Separator))
+		rel, below := subpath.Rel(c.Dir, dir)
+		return strings.Contains(text, dir) || below && rel != "." && strings.Contains(text, rel) ||
+			strings.Contains(text, filepath.ToSlash(subpath.Short(dir, home)))
 	})
 }
 

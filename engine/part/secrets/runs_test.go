@@ -83,6 +83,14 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%s: the model is not told why it gets none", line)
 		}
 	}
+	for _, line := range []string{"~/skills/x/scripts/a.sh | cat", "cd " + skill + " && ./scripts/a.sh; env"} {
+		if file, near := runs(workspace.Command{Line: line}); file != "" || !near {
+			t.Errorf("%s: %q, %t", line, file, near)
+		}
+	}
+	if file, near := runs(workspace.Command{Line: "./a.sh | cat"}); file != "" || near {
+		t.Errorf("a script of the workspace: %q, %t", file, near)
+	}
 	for _, args := range [][]string{{skill + "/b.py"}, {"python3", skill + "/b.py", "$X"}} {
 		if file, _ := runs(workspace.Command{Args: args}); file != skill+"/b.py" {
 			t.Errorf("%q: %q", args, file)
