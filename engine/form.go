@@ -13,6 +13,8 @@ func FormSchema(fields []Field) (*jsonschema.Schema, []string) {
 	for _, f := range fields {
 		s := &jsonschema.Schema{Type: "string", Title: f.Label, Description: f.Help}
 		switch f.Type {
+		case FieldSecret:
+			s.Format = "password" // a form should not show it
 		case FieldNumber:
 			s.Type, s.Minimum, s.Maximum = "number", f.Min, f.Max
 		case FieldBool:

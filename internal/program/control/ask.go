@@ -192,6 +192,9 @@ func (p *person) Ask(ctx context.Context, q engine.Question) (engine.Answer, err
 		return p.elicit(ctx, server, q)
 	case q.Call != nil:
 		return p.approve(ctx, q)
+	case q.Asker == engine.AskerSecrets:
+		q.Text = strings.TrimSuffix(q.Title+".\n"+q.Text, "\n")
+		return p.elicit(ctx, "knack", q)
 	case q.Asker == engine.AskerModel:
 		return p.choose(ctx, q)
 	case q.Asker == engine.AskerPlan:

@@ -43,7 +43,7 @@ func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer,
 	} else if q.Asker == engine.AskerPlan {
 		f.print(markdown.Render(q.Text, f.columns())...)
 		f.title("", q.Title)
-	} else if q.URL != "" || len(q.Fields) == 0 {
+	} else if q.URL != "" || len(q.Fields) == 0 || q.Asker == engine.AskerSecrets {
 		f.title(q.Text, q.Title)
 	}
 	for _, d := range q.Documents {
