@@ -8,8 +8,6 @@ package secrets
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -188,9 +186,6 @@ type Binding struct {
 	Hash   string `json:"hash"`   // of all files of the folder, or of the plugin
 }
 
-// errNoHash is why a skill has no Binding.
-var errNoHash = errors.New("its files cannot be read whole")
-
 // BindingOf reads the files of a skill.
 func BindingOf(k *knack.Skill) (Binding, error) {
 	b, _, err := bind(k)
@@ -212,11 +207,10 @@ func bind(k *knack.Skill) (b Binding, files install.Files, err error) {
 	if err != nil {
 		return b, nil, fmt.Errorf("its files cannot be read whole: %w", err)
 	}
-	files, sum := install.Files{}, sha256.New()
-	for _, name := range slices.Sorted(maps.Keys(found)) {
-		fmt.Fprintf(sum, "%q %q\n", name, found[name])
-		files[filepath.Join(dir, filepath.FromSlash(name))] = found[name]
+	files = install.Files{}
+	for name, hash := range found {
+		files[filepath.Join(dir, filepath.FromSlash(name))] = hash
 	}
-	b.Hash = hex.EncodeToString(sum.Sum(nil))
+	b.Hash = found.Sum()
 	return b, files, nil
 }

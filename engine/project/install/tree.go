@@ -113,6 +113,15 @@ func (f Files) Compare(now Files) (d Drift) {
 	return d
 }
 
+// Sum returns one hash of all files and their names, in hexadecimal.
+func (f Files) Sum() string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		fmt.Fprintf(sum, "%q %q\n", name, f[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
 // Hash reads all files of a tree. It does not follow links.
 func Hash(dir string) (Files, error) {
 	root, err := regular.Root(dir)
