@@ -104,7 +104,11 @@ func (s Keys) Set(name, key string) error {
 }
 
 // ErrNoKeyring is the error of Put for a machine without a keyring, or one that refuses.
-var ErrNoKeyring = errors.New("this machine has no keyring that takes it")
+var ErrNoKeyring error = noKeyring{}
+
+type noKeyring struct{}
+
+func (noKeyring) Error() string { return "this machine has no keyring that takes it" }
 
 // Put stores any text under a name in the keyring, or in the file. The error is ErrNoKeyring if it cannot be in the
 // keyring.

@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine/project/worktree"
+	"github.com/knack-agent/knack/internal/leaf/secrets"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
@@ -198,6 +199,24 @@ func (noReads) Secrets() (texts, keys []string) { return nil, nil }
 func (noReads) Stranger() string                { return "it is not known what this session has read" }
 func (noReads) Marks(string) session.Seen       { return session.Unknown() }
 
+// readsAndValues are Reads that also know the secrets that commands of the session have been given.
+type readsAndValues struct {
+	Reads
+	parts liveParts
+}
+
+func (r readsAndValues) Secrets() (texts, keys []string) {
+	texts, keys = r.Reads.Secrets()
+	values := r.parts.values()
+	return slices.Concat(texts, values), slices.Concat(keys, values)
+}
+
+func (r readsAndValues) Marks(prompt string) session.Seen {
+	seen := r.Reads.Marks(prompt)
+	seen.Prompt = seen.Prompt || secrets.Found(prompt, r.parts.values())
+	return seen
+}
+
 // Conv is the conversation that a part belongs to, and all that it may use of it. It may be used by any goroutine.
 type Conv struct {
 	session *Session
@@ -303,14 +322,11 @@ func (c *Conv) Move(to Place) {
 func (c *Conv) Reads() Reads {
 	for _, p := range c.session.parts {
 		if p.Reads != nil {
-			return p.Reads
+			return readsAndValues{p.Reads, c.session.parts}
 		}
 	}
-	return noReads{}
+	return readsAndValues{noReads{}, c.session.parts}
 }
-
-// Values returns the secrets that commands of the session have been given: see [Live].
-func (c *Conv) Values() []string { return c.session.parts.values() }
 
 // Mode returns the permission mode.
 func (c *Conv) Mode() permission.Mode { return c.session.Mode() }

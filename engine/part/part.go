@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/needs"
 	"github.com/knack-agent/knack/engine/part/own"
 	"github.com/knack-agent/knack/engine/part/plan"
+	"github.com/knack-agent/knack/engine/part/provenance"
 	"github.com/knack-agent/knack/engine/part/reads"
 	"github.com/knack-agent/knack/engine/part/schedule"
 	"github.com/knack-agent/knack/engine/part/secrets"
@@ -42,6 +43,7 @@ func All() []engine.Part {
 		monitor.Part(),
 		needs.Part(),
 		secrets.Part(),
+		provenance.Part(),
 		own.Part(),
 	}
 }

@@ -205,7 +205,6 @@ func (r *Reads) readNoted() {
 // Secrets returns the texts that the session has read from secrets, or may have, and the keys and passwords in them.
 func (r *Reads) Secrets() (texts, keys []string) {
 	texts, files := r.texts()
-	files = append(files, r.conv.Values()...)
 	for _, text := range texts {
 		keys = append(keys, secrets.Values(text))
 	}

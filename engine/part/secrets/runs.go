@@ -27,9 +27,9 @@ func flags(interpreter string) (allowed []string, known bool) {
 }
 
 // Runs returns the file that a command runs, if that is its only program and lies in one of the folders: the line may
-// change the directory before with cd, and write to or read from files, but no other program can see the environment of
-// the command, nothing else comes into it, and its words contain no variable. "": it is no such command. near means that
-// it runs a file of a folder together with something else.
+// change the directory before with cd, and write to or read from files, but no other program can see the environment
+// of the command, nothing else comes into it, and its words contain no variable. "": it is no such command. near means
+// that it runs a file of a folder together with something else.
 //
 // The names in env ("NAME=value") are variables whose values are known. home is that of the user.
 func Runs(c workspace.Command, folders []string, home string) (file string, near bool) {
@@ -135,8 +135,8 @@ func alone(line, dir string, env []string, home string) (words []string, at stri
 	return nil, "", false
 }
 
-// inOrder adds the commands of a statement that run one after the other as long as none fails, with nothing beside them.
-// It returns false for every other statement.
+// inOrder adds the commands of a statement that run one after the other as long as none fails, with nothing beside
+// them. It returns false for every other statement.
 func inOrder(s *syntax.Stmt, all *[]*syntax.CallExpr) bool {
 	if s.Background || s.Coprocess || s.Negated || s.Disown {
 		return false

@@ -38,8 +38,8 @@ const maxWanted = 20
 
 const maxManifest = 1 << 20 // bytes of plugin.json
 
-// Of returns the values that the commands of a skill get. What is wrong with metadata.knack.env is the error; the rest is
-// returned nevertheless.
+// Of returns the values that the commands of a skill get. What is wrong with metadata.knack.env is the error; the rest
+// is returned nevertheless.
 func Of(k *knack.Skill) (all []Wanted, err error) {
 	if k.Dir == "" || k.Origin.Kind == knack.MCP {
 		return nil, nil

@@ -50,7 +50,11 @@ func (s Store) Given(of Binding) (all []Given, err error) {
 func (s Store) Get(b Binding, name string) (string, error) { return s.keys.Get(b.account(name)) }
 
 // ErrShort is the error for a value that could not be told from other text.
-var ErrShort = fmt.Errorf("a secret has at least %d characters", mask.Shortest)
+var ErrShort error = tooShort{}
+
+type tooShort struct{}
+
+func (tooShort) Error() string { return fmt.Sprintf("a secret has at least %d characters", mask.Shortest) }
 
 // Put stores a value and removes those for other contents of the skill. file: in a file that only the user can read.
 // The error is [engine.ErrNoKeyring] if this machine has no keyring, and file is not set.

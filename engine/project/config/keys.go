@@ -205,6 +205,10 @@ var table = sync.OnceValue(func() []key {
 			"Whether files are kept before tools and commands change them, " +
 				"so that /undo can restore them. Default: on.", nil},
 
+		{"git.provenance", text, fromUser, []string{"off", "note"},
+			"note: commits that a session makes carry a git note (refs/notes/knack) with the session, the model and the " +
+				"skills in use, from which knack why answers. No commit is changed. Default: off.", nil},
+
 		{"compaction.auto", boolean, fromAnyone, nil, "Whether a conversation that is about to fill the model's window is " +
 			"summarized. Default: true.", nil},
 		{"compaction.reserve", integer, fromAnyone, nil, "How many tokens of the window are left free: a request that would " +

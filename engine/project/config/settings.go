@@ -88,6 +88,9 @@ type Settings struct {
 		Lease float64 `json:"lease"` // seconds; 0: the default
 	} `json:"batch"`
 	Checkpoints string `json:"checkpoints"` // on or off; "": on
+	Git         struct {
+		Provenance string `json:"provenance"` // off or note; "": off
+	} `json:"git"`
 	Compaction  struct {
 		Auto    *bool `json:"auto"`    // nil: true
 		Reserve int   `json:"reserve"` // tokens; 0: the default

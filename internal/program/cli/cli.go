@@ -189,6 +189,7 @@ func commands() []namedCommand {
 		{"plugin", pluginCommand},
 		{"sync", syncCommand},
 		{"session", sessionCommand},
+		{"why", whyCommand},
 		{"models", modelsCommand},
 		{"login", loginCommand},
 		{"logout", logoutCommand},

@@ -278,8 +278,8 @@ func (x *skillSecrets) keep(c *cobra.Command, file bool) error {
 		kept = append(kept, s.Name)
 	}
 	if len(kept) == 0 {
-		return &engine.Error{Err: errors.New("skill secrets: nothing was given before a change"), Hint: "knack skill secrets " +
-			plain.Line(x.skill.Name)}
+		return &engine.Error{Err: errors.New("skill secrets: nothing was given before a change"),
+			Hint: "knack skill secrets " + plain.Line(x.skill.Name)}
 	}
 	return printResult(c, c.ErrOrStderr(), fmt.Sprintf("%s keeps %s.", plain.Line(x.skill.Name), strings.Join(kept, ", ")),
 		map[string]any{"skill": x.skill.Name, "kept": kept})
