@@ -120,7 +120,6 @@ func keyOf(env engine.Env, create bool) ([]byte, error) {
 	return key, errors.Join(err, f.Close())
 }
 
-
 // A repository runs git in the root of a work tree, without the programs that its configuration names.
 type repository struct {
 	git  *permission.Git

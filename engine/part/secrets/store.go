@@ -54,7 +54,9 @@ var ErrShort error = tooShort{}
 
 type tooShort struct{}
 
-func (tooShort) Error() string { return fmt.Sprintf("a secret has at least %d characters", mask.Shortest) }
+func (tooShort) Error() string {
+	return fmt.Sprintf("a secret has at least %d characters", mask.Shortest)
+}
 
 // Put stores a value and removes those for other contents of the skill. file: in a file that only the user can read.
 // The error is [engine.ErrNoKeyring] if this machine has no keyring, and file is not set.

@@ -91,7 +91,7 @@ type Settings struct {
 	Git         struct {
 		Provenance string `json:"provenance"` // off or note; "": off
 	} `json:"git"`
-	Compaction  struct {
+	Compaction struct {
 		Auto    *bool `json:"auto"`    // nil: true
 		Reserve int   `json:"reserve"` // tokens; 0: the default
 		Keep    int   `json:"keep"`    // tokens; 0: the default
