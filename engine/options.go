@@ -66,6 +66,8 @@ type Options struct {
 	// "project", and "local" for the project's CLAUDE.local.md; nil: all. Managed files and those given in these
 	// Options are always read. Listing the project here does not trust it.
 	Layers []string
+	// Kit is the name of the [Kit] that is used: the model sees its skills and servers only; "": none is.
+	Kit    string
 	Trust  bool // trust the project while the program runs
 	Index  bool // list skills in the system prompt, to be read as files; no Skill tool
 	Window int  // in tokens, for showing listings without a model; 0: unknown

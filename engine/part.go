@@ -80,6 +80,8 @@ type Brought struct {
 	// CommandNames returns the names of the program's commands, also those in other agents; nil: there are none.
 	CommandNames func() []string
 
+	Kit *Kit // that is used; nil: none
+
 	kept *keptFinds // nil: nothing is kept
 }
 

@@ -203,6 +203,10 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		p.Brought.Plugins = plugins
 		p.known = sync.OnceValue(func() known { return knownOf(p.Brought, o.Parts) })
 	}
+	if p.Brought.Kit, err = kitOf(p.Brought, o.Kit); err != nil {
+		return nil, err
+	}
+	p.Brought.Kit.settings(p.config, o.Values)
 	if !o.Bare {
 		if err := p.readHooks(); err != nil {
 			return nil, &Error{Err: err, Hint: "knack help hooks", Exit: ExitUsage}
@@ -243,8 +247,11 @@ func claudeServers(env Env, home string) string {
 }
 
 // Servers returns the MCP servers that the directory and its user define; of those with the same name, the one with the
-// highest precedence. The problems are about servers that are left out.
-func (p *Project) Servers() ([]mcp.Server, []knack.Problem) { return p.servers.Servers() }
+// highest precedence, as far as they are in the Kit that is used. The problems are about servers that are left out.
+func (p *Project) Servers() ([]mcp.Server, []knack.Problem) {
+	all, problems := p.servers.Servers()
+	return p.Brought.Kit.servers(all), problems
+}
 
 // sideloads refuses what the command line brings along if an administrator does not want that.
 func sideloads(c *config.Config, o Options) error {
@@ -568,9 +575,7 @@ func (p *Project) View() knack.View { return p.view }
 
 // viewOf returns how skills are listed in a session that can use only some of them; nil: all.
 func (p *Project) viewOf(only []string) knack.View {
-	v := p.view
-	v.Only = only
-	return v
+	return p.Brought.Kit.view(p.view, only)
 }
 
 // Usage reports how often the user has used which skills.

@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/batch"
 	"github.com/knack-agent/knack/engine/part/browser"
 	"github.com/knack-agent/knack/engine/part/goal"
+	"github.com/knack-agent/knack/engine/part/kits"
 	"github.com/knack-agent/knack/engine/part/memory"
 	"github.com/knack-agent/knack/engine/part/monitor"
 	"github.com/knack-agent/knack/engine/part/needs"
@@ -44,6 +45,7 @@ func All() []engine.Part {
 		needs.Part(),
 		secrets.Part(),
 		provenance.Part(),
+		kits.Part(),
 		own.Part(),
 	}
 }

@@ -76,6 +76,9 @@ func (r *subAgents) configure(child *Agent, d *Definition) {
 	child.Release = ReleasePolicy{kind: releaseNever} // its conversation is not continued after the task
 	child.Limits = Limits{Requests: d.MaxTurns}
 	child.Fallback = r.Fallback
+	if d.OnlySkills {
+		child.Skills.View.Only = onlyBoth(child.Skills.View.Only, d.Skills)
+	}
 	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {
 		if m, err := r.Resolve(name); err == nil {
@@ -147,6 +150,14 @@ func (r *subAgents) configure(child *Agent, d *Definition) {
 			child.Without = append(child.Without, t.Name)
 		}
 	}
+}
+
+// onlyBoth returns the skills that may be used where two restrictions hold, see knack.View.Only; a nil one is none.
+func onlyBoth(a, b []string) []string {
+	if a == nil {
+		return append([]string{}, b...)
+	}
+	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !slices.Contains(b, name) })
 }
 
 // selectTools restricts dynamic tools to those that spec selects.

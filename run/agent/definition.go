@@ -37,6 +37,7 @@ type Definition struct {
 	Mode            permission.Mode // "": the run's mode. See [Definition.Loosens]
 	MaxTurns        int             // requests; 0: no limit of its own
 	Skills          []string        // loaded before it starts to work
+	OnlySkills      bool            // "skillsOnly: true": it can use no others
 	Background      bool            // the agent that starts it does not wait for it
 	Isolated        bool            // "isolation: worktree": it works in a git worktree of its own
 
@@ -234,7 +235,7 @@ func (r *definitionReader) readHead(d *Definition, head []byte, line int) {
 
 // agentKeys are the keys of an agent. Other spellings differ in letter case, and in - and _ between words.
 var agentKeys = [...]string{"name", "description", "tools", "disallowedTools", "model", "effort", "permissionMode",
-	"maxTurns", "skills", "hooks", "mcpServers", "agents", "isolation", "background"}
+	"maxTurns", "skills", "skillsOnly", "hooks", "mcpServers", "agents", "isolation", "background"}
 
 // agentKey returns the proper spelling of a key, or "" if it is none of an agent.
 func agentKey(key string) string {
@@ -438,6 +439,14 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		d.Skills = f.list(func(s string) []string {
 			return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 		})
+	case "skillsOnly":
+		switch text := f.text(); text {
+		case "", "false":
+		case "true":
+			d.OnlySkills = true
+		default:
+			d.unclear(f, "skillsOnly: %q is not true or false", text)
+		}
 	case "hooks":
 		if f.null() {
 			return

@@ -35,6 +35,7 @@ const (
 	Program  Kind = "program" // programs that are commands of the user, and all other files beside commands
 	MCP      Kind = "mcp"     // servers
 	Context  Kind = "context"
+	Kit      Kind = "kit"  // a set of skills and servers that the user chooses by its name
 	Rule     Kind = "rule" // a context file that may wait for a file that matches its paths
 )
 
@@ -85,6 +86,7 @@ var rows = []Row{
 	{Kind: Hooks, Path: ".pi/hooks", Depth: Depth, Trust: true},
 	{Kind: Tool, Path: ".knack/tools", Depth: Depth, Trust: true},
 	{Kind: Program, Path: ".knack/commands", Depth: Depth, Trust: true},
+	{Kind: Kit, Path: ".knack/kits", Depth: 1, Suffix: ".json", Trust: true},
 	{Kind: MCP, Path: ".mcp.json", Trust: true},
 	{Kind: MCP, Path: ".knack/mcp.json", Trust: true},
 	{Kind: MCP, Path: ".pi/mcp.json", Trust: true},

@@ -15,7 +15,7 @@ import (
 // editorFlags are the flags of a conversation that apply to every session of an editor.
 var editorFlags = []string{"skill", "plugin-dir", "bare", "no-skills", "settings", "mcp-config", "strict-mcp-config",
 	"model", "effort", "allow", "ask", "deny", "permission-mode", "dangerously-skip-permissions", "sandbox", "tools",
-	"append-system-prompt", "agent", "max-turns", "max-cost", "no-session", "debug", "verbose"}
+	"append-system-prompt", "agent", "kit", "max-turns", "max-cost", "no-session", "debug", "verbose"}
 
 func acpCommand() *cobra.Command {
 	var f runFlags

@@ -42,7 +42,7 @@ type batchFlags struct {
 // passedOn are the flags of knack itself that a batch passes on to each of its runs.
 var passedOn = []string{"model", "effort", "max-turns", "permission-mode", "allow", "deny", "ask", "sandbox", "tools",
 	"trust", "dangerously-skip-permissions", "add-dir", "settings", "mcp-config", "strict-mcp-config",
-	"append-system-prompt", "system-prompt", "bare", "no-skills", "agents"}
+	"append-system-prompt", "system-prompt", "bare", "no-skills", "agents", "kit"}
 
 const defaultJobs = 4
 

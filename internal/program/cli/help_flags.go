@@ -21,7 +21,7 @@ var flagGroups = []struct {
 		"task-budget", "goal", "max-turns", "max-cost", "background", "exit-refused"}},
 	{"Permissions", []string{"permission-mode", "allow", "allowed-tools", "ask", "deny", "disallowed-tools", "trust",
 		"sandbox", "dangerously-skip-permissions"}},
-	{"Skills, tools and agents", []string{"skill", "no-skills", "bare", "index", "prompt-template", "plugin-dir", "tools",
+	{"Skills, tools and agents", []string{"skill", "kit", "no-skills", "bare", "index", "prompt-template", "plugin-dir", "tools",
 		"agents", "agent", "mcp-config", "strict-mcp-config"}},
 	{"Output", []string{"output-format", "json-schema"}},
 	{hostFlags, []string{"input-format", "include-partial-messages", "replay-user-messages",

@@ -22,7 +22,7 @@ import (
 var restricting = []string{"deny", "disallowed-tools", "ask", "tools", "permission-mode", "permission-prompt-tool",
 	"sandbox", "max-turns", "max-cost", "max-budget-usd", "settings", "setting-sources", "strict-mcp-config",
 	"bare", "no-skills", "no-session", "no-session-persistence", "managed-settings", "permission-prompts",
-	"resume-session-at", "thinking", "agent"}
+	"resume-session-at", "thinking", "agent", "kit"}
 
 // restrictingWords are parts of the names of flags that restrict. An unknown flag with one of them is an error.
 var restrictingWords = []string{"deny", "disallow", "no-", "only", "strict", "max", "limit", "restrict", "permission",

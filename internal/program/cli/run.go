@@ -72,6 +72,7 @@ type runFlags struct {
 	// background is wait, stop or "", see backgroundJobs.
 	background  string
 	goal        string
+	kit         string
 	exitRefused bool // end with ExitRefused if a call was refused
 	sessionID   string
 	name        string // title of the session
@@ -161,6 +162,7 @@ func (f *runFlags) register(c *cobra.Command) {
 		"at once; without it, they are stopped after a minute")
 	fs.StringVar(&f.goal, "goal", "", "go on until this `TEXT` is judged to be met, or, with !COMMAND, until that ends "+
 		"with exit code 0; with -p, exit code 1 says that it is not")
+	fs.StringVar(&f.kit, "kit", "", "use the kit of this `NAME`: its skills, servers, rules and model, and no others")
 	fs.BoolVar(&f.exitRefused, "exit-refused", false, "with -p: end with exit code 3 if a call was refused")
 	fs.BoolVar(&f.noSession, "no-session", false, "do not write the session to disk")
 	fs.StringVar(&f.sessionID, "session-id", "", "the ID of the new session")
@@ -188,7 +190,7 @@ func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) 
 		return nil, engine.Usagef("--background wait or stop", "--background %s: unknown value", f.background)
 	}
 	o := f.options()
-	o.Dir = dir
+	o.Dir, o.Kit = dir, f.kit
 	if !f.ofWorker && hiddenAbove() {
 		return nil, engine.Usagef("run it without env -i, env -u and exec",
 			"a command of another session runs this, and what that session allows is not known: "+
