@@ -22,8 +22,8 @@ import (
 	"github.com/knack-agent/knack/run/mcp"
 )
 
-// A Kit is a named set of skills and servers, with rules and a model: with it, a model sees these and no others. It is a
-// file kits/NAME.json of the user's configuration, of the project's .knack after trust, or of a plugin. It grants
+// A Kit is a named set of skills and servers, with rules and a model: with it, a model sees these and no others. It is
+// a file kits/NAME.json of the user's configuration, of the project's .knack after trust, or of a plugin. It grants
 // nothing.
 type Kit struct {
 	Name        string `json:"name"`

@@ -22,6 +22,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/reads"
 	"github.com/knack-agent/knack/engine/part/schedule"
 	"github.com/knack-agent/knack/engine/part/secrets"
+	"github.com/knack-agent/knack/engine/part/steps"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/engine/part/web"
 	"github.com/knack-agent/knack/engine/part/worktree"
@@ -46,6 +47,7 @@ func All() []engine.Part {
 		secrets.Part(),
 		provenance.Part(),
 		kits.Part(),
+		steps.Part(),
 		own.Part(),
 	}
 }

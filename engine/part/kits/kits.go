@@ -14,8 +14,8 @@ import (
 // Part is the command /kit.
 func Part() engine.Part {
 	return engine.Part{Name: "kits", Open: func(context.Context, *engine.Conv) (*engine.Live, error) { return nil, nil },
-		Commands: []engine.Command{{Name: "kit", Hint: "[NAME]", Description: "list kits, use one, or none: off", Run: command,
-			Effect: engine.WithoutArguments(engine.Shows)}}}
+		Commands: []engine.Command{{Name: "kit", Hint: "[NAME]", Description: "list kits, use one, or none: off",
+			Run: command, Effect: engine.WithoutArguments(engine.Shows)}}}
 }
 
 // off is what stands for no kit.
@@ -72,8 +72,8 @@ func list(p *engine.Project) engine.Reply {
 		q.Options = append(q.Options, engine.Option{ID: "/kit " + k.Name, Label: k.Name, Help: help})
 	}
 	if lines == nil {
-		lines = append(lines, "There are no kits. One is a file kits/NAME.json in your configuration, in .knack of the project, "+
-			"or of a plugin: knack help skills")
+		lines = append(lines, "There are no kits. One is a file kits/NAME.json in your configuration, in .knack of the "+
+			"project, or of a plugin: knack help skills")
 	}
 	for _, x := range problems {
 		text := plain.Line(p.ShortProblem(x))

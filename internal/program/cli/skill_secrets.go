@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part/secrets"
+	"github.com/knack-agent/knack/engine/part/steps"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -338,6 +340,7 @@ func (x *skillSecrets) show(c *cobra.Command, file bool) error {
 
 // checkOwnKeys returns what is wrong with the keys of a skill that only Knack reads, for its author.
 func checkOwnKeys(k *knack.Skill) (problems []knack.Problem) {
+	problems = steps.Check(context.Background(), k)
 	if _, err := secrets.Of(k); err != nil {
 		problems = append(problems, knack.Problem{Code: knack.CodeFieldType, Severity: knack.Warn, Path: k.Path,
 			Message: err.Error()})

@@ -190,6 +190,18 @@ func convertState(step tool.Object) {
 	}
 }
 
+// AddTodos adds steps that are not on the list, by their texts.
+func (m *Memory) AddTodos(texts []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.todos = slices.Clone(m.todos)
+	for _, text := range texts {
+		if !slices.ContainsFunc(m.todos, func(t Todo) bool { return t.Text == text }) {
+			m.todos = append(m.todos, Todo{Text: text, State: TodoPending})
+		}
+	}
+}
+
 // RestoreTodos sets the list from the Details of a todo result. If details is nil or malformed, the list is empty.
 func (m *Memory) RestoreTodos(details json.RawMessage) {
 	var d todoDetails
