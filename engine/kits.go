@@ -194,9 +194,9 @@ func (k *Kit) view(v knack.View, only []string) knack.View {
 	return v
 }
 
-// UseKit loads the directory again with a kit of this name; "": with none. The model and the effort that a session has
-// chosen stay. On an error nothing changes.
-func (e *Engine) UseKit(ctx context.Context, name string) (Reloaded, error) {
+// UseKit loads the directory of an engine again with a kit of this name; "": with none. The model and the effort that a
+// session has chosen stay. On an error nothing changes.
+func UseKit(ctx context.Context, e *Engine, name string) (Reloaded, error) {
 	o := e.Project().options
 	o.Kit = name
 	return e.reload(ctx, o)

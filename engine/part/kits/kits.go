@@ -37,7 +37,7 @@ func command(ctx context.Context, s *engine.Session, args string) (engine.Reply,
 	if name == off {
 		name = ""
 	}
-	c, err := s.Engine().UseKit(ctx, name)
+	c, err := engine.UseKit(ctx, s.Engine(), name)
 	if err != nil {
 		return engine.Reply{}, err
 	}
