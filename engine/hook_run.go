@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
@@ -23,13 +21,20 @@ import (
 	"github.com/knack-agent/knack/run/tool"
 )
 
-// newHookRunner makes the runner of the session's hooks.
-func newHookRunner(s *Session, p *Project) (*hook.Runner, error) {
+// newHookRunner makes the hooks of the session.
+func newHookRunner(s *Session, p *Project) (*sessionHooks, error) {
 	c, err := Client(p.config.Settings.Proxy)
 	if err != nil {
 		return nil, err
 	}
-	return &hook.Runner{
+	all := &sessionHooks{changed: s.changed, dir: func() string { return s.place.ws().Dir() },
+		inUse: func() []hook.Hook { return s.Now().Hooks() },
+		fire: func(ctx context.Context, in hook.Input) (hook.Outcome, error) {
+			return s.Now().agent.Hook(ctx, s.log, in)
+		}}
+	all.Runner = &hook.Runner{
+		Ask:     askHook(s.ask),
+		Show:    all.show,
 		Run:     func(ctx context.Context, c hook.Process) (hook.Output, error) { return s.Now().runHook(ctx, c) },
 		Client:  c,
 		Guarded: &http.Client{Transport: guard.New(guard.Options{Open: p.config.Settings.Web.AllowPrivate})},
@@ -65,7 +70,8 @@ func newHookRunner(s *Session, p *Project) (*hook.Runner, error) {
 				in)
 		},
 		Tool: func(name string) hook.ToolMapping { return hookTool(s, name) },
-	}, nil
+	}
+	return all, nil
 }
 
 // runHook runs a hook's command in the workspace, in the same sandbox as tools, unless it is the user's own.
@@ -209,7 +215,11 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 		s.mu.Lock()
 		s.started = true
 		s.mu.Unlock()
-		events := []hook.Input{in}
+		var events []hook.Input
+		if s.options.Setup != "" {
+			events = append(events, hook.Input{Event: hook.Setup, Trigger: s.options.Setup})
+		}
+		events = append(events, in)
 		if s.source != hook.SourceClear {
 			_, documents := s.systemText()
 			for _, d := range documents {
@@ -230,7 +240,9 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 				yield(Event{}, err)
 				return
 			}
+			s.hooks.watchAlso(out.WatchPaths)
 		}
+		s.hooks.begin()
 	}
 }
 
@@ -248,48 +260,4 @@ func (t *Turn) fire(ctx context.Context, in hook.Input, yield func(Event, error)
 		}
 	}
 	return out, nil
-}
-
-// endHooks runs the SessionEnd hooks, once for each start, and stops async hooks.
-func (s *Session) endHooks() {
-	if s.hooks == nil {
-		return
-	}
-	s.mu.Lock()
-	started, reason := s.started, s.reason
-	s.started = false
-	s.mu.Unlock()
-	if started {
-		s.Now().agent.Hook(context.Background(), s.log, hook.Input{Event: hook.SessionEnd,
-			Reason: string(cmp.Or(reason, hook.EndOther))})
-	}
-	s.hooks.Close()
-}
-
-// fireSkillsChanged runs the ConfigChange hooks if the catalogue has changed since the last time.
-func (t *Turn) fireSkillsChanged(ctx context.Context) error {
-	now := t.session.Catalog()
-	t.session.mu.Lock()
-	was := t.session.catalog
-	t.session.catalog = now
-	t.session.mu.Unlock()
-	if was == nil || was == now {
-		return nil
-	}
-	_, err := t.agent.Hook(ctx, t.session.log, hook.Input{Event: hook.ConfigChange, Source: hook.SourceSkills})
-	return err
-}
-
-// notify runs the Notification hooks because the user is needed. The caller calls stop when that is no
-// longer so.
-func (s *Session) notify(ctx context.Context, kind hook.Notice, message string) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var done sync.WaitGroup
-	done.Go(func() {
-		s.Now().agent.Hook(ctx, s.log, hook.Input{Event: hook.Notification, Kind: kind, Message: message})
-	})
-	return func() {
-		cancel()
-		done.Wait()
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
 )
 
 // An isolated is the git worktree in which one sub-agent works.
@@ -26,6 +27,7 @@ type isolated struct {
 	agent  string
 	tree   *worktree.Worktree
 	notice func(knack.Problem)
+	hooks  *sessionHooks
 
 	scratch *scratch
 }
@@ -45,11 +47,14 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 		return '-'
 	}, d.Name)
 	name = "agent-" + name[:min(len(name), 40)] + "-" + strings.ToLower(rand.Text()[:6])
+	if err := t.session.hooks.refused(ctx, hook.Input{Event: hook.WorktreeCreate, Name: name}); err != nil {
+		return nil, fmt.Errorf("isolation: worktree: %w", err)
+	}
 	tree, err := worktree.Add(ctx, environ, beside.Dir(), name)
 	if err != nil {
 		return nil, fmt.Errorf("isolation: worktree: %w", err)
 	}
-	i := &isolated{agent: d.Name, tree: tree, notice: e.notices.add}
+	i := &isolated{agent: d.Name, tree: tree, notice: e.notices.add, hooks: t.session.hooks}
 	if i.Place, err = e.openWorktree(ctx, p, tree); err != nil {
 		return nil, err
 	}
@@ -123,6 +128,9 @@ func gateOptions(s *Session, p *Project, at Place) gate.Options {
 func (i *isolated) end(ctx context.Context) string {
 	err := i.Workspace.Close() // ends what its commands left running
 	i.scratch.close()
+	if what, err := i.tree.Changed(ctx); what == "" && err == nil {
+		i.hooks.refused(ctx, hook.Input{Event: hook.WorktreeRemove, Worktree: i.tree.Dir}) // nothing refuses it
+	}
 	kept, closed := i.tree.Close(ctx)
 	text := i.tree.Left(kept, errors.Join(err, closed))
 	if text != "" {

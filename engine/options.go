@@ -137,6 +137,8 @@ type SessionOptions struct {
 	// Agent names a definition, of the host or the project, that leads the session: its prompt, tools, model, effort,
 	// mode and limit of requests apply. "": none does.
 	Agent string
+	// Setup makes the Setup hooks run before the SessionStart hooks; "": they do not.
+	Setup hook.Trigger
 	// Skills are the skills that can be used, see knack.View.Only. nil: all.
 	Skills []string
 

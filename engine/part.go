@@ -296,6 +296,12 @@ func (c *Conv) CallTyped(ctx context.Context, t tool.Tool, input json.RawMessage
 	return tool.Call(ctx, tools, llm.ToolCall{ID: "typed", Name: t.Name, Input: input}, g, progress), nil
 }
 
+// Hook runs the hooks of an event that concerns the part, and records what they say. An error means that one of them
+// refuses what the event is about.
+func (c *Conv) Hook(ctx context.Context, in hook.Input) error {
+	return c.session.hooks.refused(ctx, in)
+}
+
 // Here returns the place where the session works now.
 func (c *Conv) Here() Place { return c.session.place.now() }
 
@@ -314,8 +320,12 @@ func (c *Conv) Move(to Place) {
 	if to.Worktree != "" {
 		tools = s.parts.placed(to, s.coding)
 	}
+	was := s.place.ws().Dir()
 	if running := s.place.set(to, tools); running != nil {
 		running.Move(s.gate.Replace(gateOptions(s, s.engine.Project(), s.place.now())))
+	}
+	if now := s.place.ws().Dir(); now != was {
+		s.hooks.event(context.Background(), hook.Input{Event: hook.CwdChanged, OldDir: was, NewDir: now})
 	}
 	s.changed()
 }

@@ -74,6 +74,7 @@ const (
 	AskerCommand Asker = "command" // a slash command
 	AskerTrust   Asker = "trust"   // files of a project need trust
 	AskerSecrets Asker = "secrets" // a skill in use needs values that the user has
+	AskerHook    Asker = "hook"    // a hook
 	// AskerSettings asks whether to go on without restrictions of the settings that cannot be read.
 	AskerSettings Asker = "settings"
 )
@@ -212,7 +213,7 @@ func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice
 		s.mu.Unlock()
 		s.changed()
 	}()
-	stop := s.notify(ctx, kind, message)
+	stop := s.hooks.notify(ctx, kind, message)
 	defer stop()
 	a, err := person.Ask(ctx, q)
 	if err == nil {
@@ -381,6 +382,10 @@ func (s *Session) Interactive() bool { return s.person != nil }
 
 // elicit asks the user a server's question.
 func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
+	if a, ok := s.hooks.elicit(ctx, q); ok {
+		s.engine.Project().audit(s.log)(elicitation(q, a, "a hook"))
+		return a, nil
+	}
 	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, Asker: Asker("mcp:" + q.Server),
 		URL: q.URL}
 	if q.URL != "" || len(q.Fields) == 0 {
@@ -411,18 +416,13 @@ func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error
 		return mcp.Answer{}, err
 	}
 	out := mcp.Answer{Accepted: !a.Declined && a.Option != OptionNo, Values: map[string]any{}}
-	r := gate.Record{Tool: "mcp__" + mcp.Safe(q.Server), Asked: true,
-		Decision: permission.Decision{Verdict: permission.Deny, Reason: "the question of the MCP server was declined"}}
-	if out.Accepted {
-		r.Answer.Choice = gate.Once
-		r.Decision = permission.Decision{Verdict: permission.Allow, Reason: "the question of the MCP server was answered"}
-	}
-	s.engine.Project().audit(s.log)(r)
 	for name, data := range a.Values {
 		var v any
 		if json.Unmarshal(data, &v) == nil {
 			out.Values[name] = v
 		}
 	}
+	out = s.hooks.elicited(ctx, q, out)
+	s.engine.Project().audit(s.log)(elicitation(q, out, "the user"))
 	return out, nil
 }

@@ -106,7 +106,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 	}
 	s.mu.Unlock()
 	t := s.Now()
-	if err := t.fireSkillsChanged(ctx); err != nil {
+	if err := t.session.hooks.skillsChanged(ctx, t.session.Catalog()); err != nil {
 		yield(Event{}, err)
 		return false
 	}

@@ -175,7 +175,9 @@ func (t *typedPaths) name(path string) bool {
 	for _, entry := range t.log.After(t.last) {
 		t.last++
 		if u := entry.User; u != nil && u.Server == "" {
-			t.add(u.Typed)
+			if t.add(u.Typed); u.Typed != "" { // a command, or a hook, wrote Parts
+				continue
+			}
 			for _, part := range u.Parts[:min(len(u.Parts), 1)] {
 				t.add(part.Text)
 			}

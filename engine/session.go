@@ -49,7 +49,7 @@ type Session struct {
 	ws           workspace.Workspace
 	scratch      *scratch
 	gate         *gate.Gate
-	hooks        *hook.Runner // nil: there are none
+	hooks        *sessionHooks // nil: there are none
 	background   *agent.Background
 	jobs         *jobs
 	memory       *coding.Memory // what the conversation knows about files
@@ -77,8 +77,7 @@ type Session struct {
 	interrupt     context.CancelCauseFunc // of the current turn
 	lastModel     llm.Model               // model of the last turn; nil: there was none
 	host          Host
-	started       bool           // SessionStart hooks have run
-	catalog       *knack.Catalog // at the last ConfigChange event
+	started       bool // SessionStart hooks have run
 	questions     []Question
 	lastID        int             // number of questions so far
 	declinedRules map[string]bool // skills' rules that the user did not accept, see Turn.admit
@@ -448,6 +447,17 @@ func (s *Session) Reload(ctx context.Context) (Reloaded, error) {
 	return c, nil
 }
 
+// AddDir is [Engine.AddDir] for a directory that the user typed, and runs the DirectoryAdded hooks.
+func (s *Session) AddDir(ctx context.Context, dir string) (Reloaded, error) {
+	c, err := s.engine.AddDir(ctx, dir)
+	if err == nil {
+		roots := s.engine.Project().Roots()
+		s.hooks.event(ctx, hook.Input{Event: hook.DirectoryAdded, Directory: roots[len(roots)-1],
+			Source: hook.SourceTyped})
+	}
+	return c, err
+}
+
 // Log returns the record of the conversation.
 func (s *Session) Log() *session.Log { return s.log }
 
@@ -532,7 +542,7 @@ func (s *Session) Set(ctx context.Context, to session.Setting) error {
 	if err := checkBypass(s.engine.Project().config.Settings.Permissions.DefaultMode, to.Mode); err != nil {
 		return err
 	}
-	return s.SetTyped(ctx, to)
+	return s.set(ctx, to, hook.SourceHost)
 }
 
 // SetTyped is Set for settings that the user typed, and only for these: it can also set the mode bypassPermissions,
@@ -543,13 +553,26 @@ func (s *Session) SetTyped(ctx context.Context, to session.Setting) error {
 			return err
 		}
 	}
+	return s.set(ctx, to, hook.SourceCommand)
+}
+
+// set is SetTyped or Set, of which source says which.
+func (s *Session) set(ctx context.Context, to session.Setting, source hook.Source) error {
 	if err := s.open(); err != nil {
 		return err
 	}
+	var sw *hook.Switch // nil: the model stays
 	if to.Model != "" {
 		m, err := s.FindModel(ctx, to.Model)
 		if err != nil {
 			return err
+		}
+		var from llm.Info
+		if current, err := s.Model(ctx); err == nil {
+			from = current.Info()
+		}
+		if s.hooks != nil && from.ID != m.Info().ID {
+			sw = switchOf(from, m.Info(), to.Model, s.log.State().Last, lastAnswered(s.log))
 		}
 		to.Model = m.Info().ID
 	}
@@ -574,8 +597,26 @@ func (s *Session) SetTyped(ctx context.Context, to session.Setting) error {
 		}
 		to.Mode = m
 	}
+	if sw != nil {
+		if err := s.hooks.beforeSwitch(ctx, source, sw, func(why string) error {
+			a, err := s.Ask(ctx, Question{Title: "Use the model " + sw.To + "?", Text: why, Asker: AskerCommand,
+				Options: []Option{{ID: OptionYes, Label: "yes", Allow: true}, {ID: OptionNo, Label: "no"}}})
+			if err == nil && (a.Declined || a.Option != OptionYes) {
+				err = errors.New("you declined")
+			}
+			if err != nil {
+				return fmt.Errorf("the model stays %s: %s: %w", sw.From, why, err)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
 	if _, err := s.log.Append(session.Entry{Type: session.TypeSetting, Setting: &to}); err != nil {
 		return err
+	}
+	if sw != nil {
+		s.hooks.event(ctx, hook.Input{Event: hook.PostModelSwitch, Source: source, Switch: sw})
 	}
 	if to.Mode != "" {
 		s.parts.modeChanged(s.gate.Mode(), to.Mode)
@@ -621,7 +662,11 @@ func (s *Session) Close() error {
 	cancel := s.cancel
 	s.mu.Unlock()
 	s.background.Close() // a failure to write its log is already reported
-	s.endHooks()
+	s.mu.Lock()
+	began, reason := s.started, s.reason
+	s.started = false
+	s.mu.Unlock()
+	s.hooks.end(began, reason)
 	if s.Recorded() {
 		NoteUsage(s.engine.Project().options.Env, s.log.After(s.firstNew))
 	}

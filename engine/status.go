@@ -12,7 +12,6 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/run/agent"
-	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool/coding"
@@ -50,6 +49,7 @@ func (s *Session) Status() Status {
 		Agents: s.background.Unreported(s.log), Problems: s.engine.Notices(), Servers: s.servers.List(), Jobs: s.jobs.List(),
 	}
 	s.parts.status(&out)
+	s.hooks.status(&out)
 	ended, reports := s.jobs.happened(s.hooks)
 	out.News, out.Wakes = ended || reports, s.woken.may(ended, reports)
 	s.mu.Lock()
@@ -127,7 +127,7 @@ func (w *wakes) stop() {
 
 // happened returns what happened in the background that the model does not know: whether a command has ended, and
 // whether a Monitor or a hook reports something.
-func (j *jobs) happened(hooks *hook.Runner) (ended, reports bool) {
+func (j *jobs) happened(hooks *sessionHooks) (ended, reports bool) {
 	for _, x := range j.List() {
 		ended = ended || !x.Running && !x.Seen && !x.Stopped
 		reports = reports || x.Lines > 0

@@ -219,7 +219,7 @@ func defaultPolicy(dir string, env Env) (sandbox.Policy, error) {
 }
 
 // AddDir lets tools use a directory as they use the working directory, from the next turn on until the Engine is
-// closed, and reads its skills.
+// closed, and reads its skills. [Session.AddDir] also runs the hooks for it.
 func (e *Engine) AddDir(ctx context.Context, dir string) (Reloaded, error) {
 	o := e.Project().options
 	dir = absolutePaths(o.Dir, []string{dir})[0]

@@ -57,7 +57,7 @@ func addDir(ctx context.Context, s *engine.Session, dir string) (engine.Reply, e
 		b.add("/add-dir DIR adds a directory until the end; the setting permissions.additionalDirectories, always")
 		return engine.Reply{Text: b.text(), Value: map[string]any{"directories": p.Roots()}}, nil
 	}
-	c, err := s.Engine().AddDir(ctx, typedPath(p, dir))
+	c, err := s.AddDir(ctx, typedPath(p, dir))
 	if err != nil {
 		return engine.Reply{}, err
 	}

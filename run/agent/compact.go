@@ -228,14 +228,18 @@ func (r *compactions) compact(ctx context.Context, trigger session.Trigger, inst
 	if trigger == session.TriggerManual {
 		in.Trigger = hook.TriggerManual
 	}
-	if out, err := r.hooks.fire(ctx, in); err != nil {
+	out, err := r.hooks.fire(ctx, in)
+	switch {
+	case err != nil:
 		return nil, err
-	} else if out.Block {
+	case out.Block:
 		return nil, fmt.Errorf("a PreCompact hook refused it: %s", out.Reason)
 	}
-	summary, err := r.summary(ctx, model, c, old, previous, window, perByte)
-	if err != nil {
-		return nil, err
+	summary := out.Summary // in place of one of the model
+	if summary == "" {
+		if summary, err = r.summary(ctx, model, c, old, previous, window, perByte); err != nil {
+			return nil, err
+		}
 	}
 	c.Summary = summary
 	if cutResults(old, kept) {

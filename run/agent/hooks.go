@@ -117,6 +117,9 @@ func notesOf(in hook.Input, out hook.Outcome) (notes []session.Note) {
 	for _, m := range out.Messages {
 		notes = append(notes, session.Note{People: m})
 	}
+	for _, m := range out.Notices {
+		notes = append(notes, session.Note{People: m, Notify: true})
+	}
 	for _, err := range out.Failed {
 		note := session.Note{People: err.Error()}
 		if f := (*hook.Failure)(nil); errors.As(err, &f) {
@@ -150,6 +153,13 @@ func (h *runHooks) flush(calls []llm.ToolCall) error {
 		return len(calls)
 	}
 	slices.SortStableFunc(all, func(a, b hook.Answered) int { return position(a) - position(b) })
+	for i, x := range all {
+		// The user is needed in the middle of calls, between which the model must be told nothing.
+		if x.Input.Event == hook.Notification && len(x.Outcome.Context) > 0 {
+			h.Policy.Hooks.Runner.Later(hook.Answered{Input: x.Input, Outcome: hook.Outcome{Context: x.Outcome.Context}})
+			all[i].Outcome.Context = nil
+		}
+	}
 	return h.write(all)
 }
 
@@ -375,24 +385,37 @@ func (h *runHooks) afterCalls(ctx context.Context, calls []llm.ToolCall, results
 	return h.flush(calls)
 }
 
-// onSubmit runs the UserPromptSubmit hooks on an input. act is the skill that the input calls,
-// whose own hooks run too; nil: it calls none.
-func (h *runHooks) onSubmit(ctx context.Context, prompt string, steering bool, act *knack.Activation) error {
+// onSubmit runs the UserPromptSubmit hooks on an input, and returns the prompt that a hook wrote in its place; "": none
+// did. act is the skill that the input calls, whose own hooks run too; nil: it calls none.
+func (h *runHooks) onSubmit(ctx context.Context, prompt string, steering bool, act *knack.Activation) (changed string,
+	err error) {
 	return h.onInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: prompt}, steering, act)
+}
+
+// onCommand is onSubmit for an input that calls a command or a skill. What it calls was decided before the hooks ran, so
+// a prompt that they write is not used.
+func (h *runHooks) onCommand(ctx context.Context, prompt string, steering bool, act *knack.Activation) error {
+	changed, err := h.onSubmit(ctx, prompt, steering, act)
+	if err == nil && changed != "" {
+		err = h.note("", "the updatedPrompt of a UserPromptSubmit hook is not used: the prompt calls a command or a skill")
+	}
+	return err
 }
 
 // onExpansion runs the UserPromptExpansion hooks for a typed /name. from is the kind of the slash command, or
 // for a skill the kind of its source.
 func (h *runHooks) onExpansion(ctx context.Context, name, args, line, from string, steering bool) error {
-	return h.onInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: hook.ExpansionSlash,
+	_, err := h.onInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: hook.ExpansionSlash,
 		Command: name, Arguments: args, From: from, Prompt: line}, steering, nil)
+	return err
 }
 
 // onInput runs the hooks of an event about an input. A steering input belongs to a turn that is under way, so the
 // hooks of the skills in use run too; any other input starts a turn, in which no skill is in use yet.
-func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {
+func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) (changed string,
+	err error) {
 	if h.Policy.Hooks == nil {
-		return nil
+		return "", nil
 	}
 	var scopes []session.Scope
 	if steering {
@@ -402,10 +425,11 @@ func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, ac
 	if act != nil {
 		own = h.review(callOf(act)).Hooks
 	}
-	if out := h.inEffect(scopes, own...).Fire(ctx, in); out.Block {
-		return &Blocked{in.Event, out.Reason}
+	out := h.inEffect(scopes, own...).Fire(ctx, in)
+	if out.Block {
+		return "", &Blocked{in.Event, out.Reason}
 	}
-	return nil
+	return out.Prompt, nil
 }
 
 // activated runs the SkillActivated hooks. It first runs the skill's own SessionStart hooks, unless

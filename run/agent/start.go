@@ -81,7 +81,7 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 		case err == nil && r.agents.runs(act.Skill):
 			return r.agents.input(ctx, act, in, steering)
 		case err == nil:
-			if err := r.hooks.onSubmit(ctx, in.Text, steering, act); err != nil {
+			if err := r.hooks.onCommand(ctx, in.Text, steering, act); err != nil {
 				return nil, err
 			}
 			return func() error { return r.activate(ctx, act, by, "", in) }, nil
@@ -94,16 +94,19 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 			return nil, err
 		}
 	}
-	if err := r.hooks.onSubmit(ctx, in.Text, steering, nil); err != nil {
+	typed := ""
+	switch changed, err := r.hooks.onSubmit(ctx, in.Text, steering, nil); {
+	case err != nil:
 		return nil, err
-	}
-	if strings.HasPrefix(in.Text, "//") { // escaped: a text that begins with a slash
+	case changed != "": // is text for the model only: it calls nothing, and nobody typed it
+		typed, in.Text = in.Text, changed
+	case strings.HasPrefix(in.Text, "//"): // escaped: a text that begins with a slash
 		in.Text = in.Text[1:]
 	}
 	if in.Text == "" && len(in.Parts) == 0 {
 		return nil, errors.New("the message is empty")
 	}
-	return func() error { return r.recordUser(in, "", steering) }, nil
+	return func() error { return r.recordUser(in, typed, steering) }, nil
 }
 
 // attach adds the files that the text of a template names to an input.
@@ -130,7 +133,7 @@ func (r *run) promptInput(ctx context.Context, in Input, typed, name, args, kind
 	if err := r.hooks.onExpansion(ctx, name, args, typed, kind, steering); err != nil {
 		return nil, err
 	}
-	if err := r.hooks.onSubmit(ctx, typed, steering, nil); err != nil {
+	if err := r.hooks.onCommand(ctx, typed, steering, nil); err != nil {
 		return nil, err
 	}
 	return func() error { return r.recordUser(in, typed, steering) }, nil
@@ -173,8 +176,8 @@ func (r *run) activateNamed(ctx context.Context, in Input, name, args string, st
 	return act, by, err
 }
 
-// recordUser records a user's message. If a command made the message, typed is the line that the user
-// typed; "": no command did.
+// recordUser records a user's message. If a command or a hook made the message, typed is the line that the user
+// typed; "": none did.
 func (r *run) recordUser(in Input, typed string, steering bool) error {
 	var parts []llm.Part
 	if in.Text != "" {

@@ -314,7 +314,7 @@ func (r *subAgents) input(ctx context.Context, act *knack.Activation, in Input, 
 	if err := r.ask(ctx, "", def); err != nil {
 		return nil, err
 	}
-	if err := r.hooks.onSubmit(ctx, in.Text, steering, nil); err != nil {
+	if err := r.hooks.onCommand(ctx, in.Text, steering, nil); err != nil {
 		return nil, err
 	}
 	t := task{def: def, act: act, in: in, description: act.Notice, background: act.Skill.Background}

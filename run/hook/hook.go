@@ -61,6 +61,16 @@ const (
 	InstructionsLoaded   Event = "InstructionsLoaded"
 	SkillActivated       Event = "SkillActivated"
 	SkillReleased        Event = "SkillReleased"
+	Setup                Event = "Setup"             // the program was started to prepare the directory
+	PreModelSwitch       Event = "PreModelSwitch"    // a guard: the session is about to use another model
+	PostModelSwitch      Event = "PostModelSwitch"   // it does
+	Elicitation          Event = "Elicitation"       // an MCP server asks; a hook may answer
+	ElicitationResult    Event = "ElicitationResult" // the question of a server was answered
+	WorktreeCreate       Event = "WorktreeCreate"    // a git worktree is about to be made; a block refuses it
+	WorktreeRemove       Event = "WorktreeRemove"    // one is about to be removed
+	CwdChanged           Event = "CwdChanged"
+	FileChanged          Event = "FileChanged" // one of the files that a matcher or WatchPaths names
+	DirectoryAdded       Event = "DirectoryAdded"
 )
 
 // Events returns all events in a fixed order.
@@ -69,13 +79,14 @@ func Events() []Event {
 		PreSkillShellCommand,
 		PermissionDenied, PostToolUse, PostToolUseFailure, PostToolBatch, Notification, SubagentStart, SubagentStop,
 		Stop, StopFailure, PreCompact, PostCompact, ConfigChange, InstructionsLoaded, SkillActivated,
-		SkillReleased}
+		SkillReleased, Setup, PreModelSwitch, PostModelSwitch, Elicitation, ElicitationResult, WorktreeCreate,
+		WorktreeRemove, CwdChanged, FileChanged, DirectoryAdded}
 }
 
-// Guards reports whether a call waits for the hooks of the event. If one of them fails, the call
-// must not run without being asked about.
+// Guards reports whether a call, or another model, waits for the hooks of the event. If one of them fails, it must not go
+// on without being asked about.
 func (e Event) Guards() bool {
-	return e == PreToolUse || e == PermissionRequest || e == PreSkillShellCommand
+	return e == PreToolUse || e == PermissionRequest || e == PreSkillShellCommand || e == PreModelSwitch
 }
 
 // OfTool reports whether the event is about one call of a tool. Then matchers are compared with
@@ -92,8 +103,9 @@ func (e Event) OfTool() bool {
 // the model.
 func (e Event) reachesModel() bool {
 	switch e {
-	case SessionEnd, Notification, StopFailure, PreCompact, PostCompact, ConfigChange, InstructionsLoaded,
-		SkillReleased:
+	case SessionEnd, StopFailure, PreCompact, PostCompact, ConfigChange, InstructionsLoaded, SkillReleased,
+		PreModelSwitch, Elicitation, ElicitationResult, WorktreeCreate, WorktreeRemove, CwdChanged, FileChanged,
+		DirectoryAdded:
 		return false
 	}
 	return true
@@ -129,12 +141,22 @@ const (
 	EndOther  EndReason = "other"
 )
 
-// A Trigger is who started a compaction.
+// A Trigger is who started a compaction (PreCompact, PostCompact), or what for the program was started (Setup).
 type Trigger string
 
 const (
 	TriggerManual Trigger = "manual" // the user
 	TriggerAuto   Trigger = "auto"   // the program
+
+	TriggerInit        Trigger = "init"        // for the first time in a directory (Setup)
+	TriggerMaintenance Trigger = "maintenance" // from time to time (Setup)
+)
+
+// Values of Input.Source for PreModelSwitch, PostModelSwitch and DirectoryAdded.
+const (
+	SourceCommand Source = "command"       // a slash command changes the model
+	SourceHost    Source = "sdk"           // a program does
+	SourceTyped   Source = "slash_command" // /add-dir
 )
 
 // A Notice is why the user is needed (Notification).
@@ -286,6 +308,10 @@ func (h *Hook) compile() error {
 		return !(r == '_' || r == '-' || r == ' ' || r == ',' || r == '|' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' ||
 			'A' <= r && r <= 'Z')
 	}) < 0
+	if h.Event == FileChanged { // names of files, whose dots are no wildcards
+		h.words = h.Watched()
+		return nil
+	}
 	if plain {
 		h.words = []string{}
 		for _, w := range strings.FieldsFunc(m, func(r rune) bool { return r == ',' || r == '|' }) {
@@ -342,26 +368,68 @@ type Input struct {
 	Command   string `json:"command_name,omitempty"`   // UserPromptExpansion, PreSkillShellCommand: the skill
 	Arguments string `json:"command_args,omitempty"`   // UserPromptExpansion
 	From      string `json:"command_source,omitempty"` // the same: kind of the command or the skill's source
-	Source    Source `json:"source,omitempty"`         // SessionStart, ConfigChange
-	Model     string `json:"model,omitempty"`          // SessionStart
+	// Source is that of SessionStart, ConfigChange, PreModelSwitch, PostModelSwitch, DirectoryAdded.
+	Source    Source `json:"source,omitempty"`
+	Model     string `json:"model,omitempty"` // SessionStart
 	Active    *bool  `json:"stop_hook_active,omitempty"`
 	Last      string `json:"last_assistant_message,omitempty"` // Stop, SubagentStop
-	Message   string `json:"message,omitempty"`                // Notification
+	Message   string `json:"message,omitempty"`                // Notification, Elicitation
 	Kind      Notice `json:"notification_type,omitempty"`      // Notification
 	AgentID   string `json:"agent_id,omitempty"`               // SubagentStart, SubagentStop, and events in a sub-agent
 	AgentType string `json:"agent_type,omitempty"`
 	// SubagentStop: the file of the sub-agent's session; "": it is not stored.
 	AgentFile  string  `json:"agent_transcript_path,omitempty"`
-	Trigger    Trigger `json:"trigger,omitempty"`             // PreCompact, PostCompact
+	Trigger    Trigger `json:"trigger,omitempty"`             // PreCompact, PostCompact, Setup
 	Custom     string  `json:"custom_instructions,omitempty"` // PreCompact
 	Summary    string  `json:"compact_summary,omitempty"`     // PostCompact
-	File       string  `json:"file_path,omitempty"`           // InstructionsLoaded, ConfigChange
+	File       string  `json:"file_path,omitempty"`           // InstructionsLoaded, ConfigChange, FileChanged
 	MemoryType string  `json:"memory_type,omitempty"`         // InstructionsLoaded
 	Loaded     string  `json:"load_reason,omitempty"`         // InstructionsLoaded
 	Skill      string  `json:"skill_name,omitempty"`          // SkillActivated, SkillReleased
 	SkillArgs  string  `json:"skill_args,omitempty"`          // SkillActivated
 	By         string  `json:"invoked_by,omitempty"`          // SkillActivated, PreSkillShellCommand
+
+	*Switch // PreModelSwitch, PostModelSwitch
+	*Form   // Elicitation, ElicitationResult
+
+	OldDir    string     `json:"old_cwd,omitempty"`       // CwdChanged
+	NewDir    string     `json:"new_cwd,omitempty"`       // CwdChanged
+	Change    FileChange `json:"event,omitempty"`         // FileChanged
+	Directory string     `json:"directory,omitempty"`     // DirectoryAdded
+	Name      string     `json:"name,omitempty"`          // WorktreeCreate: of the worktree
+	Worktree  string     `json:"worktree_path,omitempty"` // WorktreeRemove
 }
+
+// A Switch describes the change from one model to another.
+type Switch struct {
+	From      string  `json:"from_model"`
+	To        string  `json:"to_model"`
+	Requested string  `json:"requested_model"` // what was asked for, such as an alias
+	Tokens    int     `json:"context_tokens"`  // that the next request sends again
+	Warm      bool    `json:"prompt_cache_warm"`
+	TTL       string  `json:"cache_ttl"`                 // how long a prompt stays in a cache
+	Cost      float64 `json:"estimated_cache_write_usd"` // of writing Tokens to the cache of the new model
+	Pricing   string  `json:"pricing"`                   // catalog; default: the price is not known
+}
+
+// A Form describes the question of an MCP server, and for ElicitationResult its answer.
+type Form struct {
+	Server  string          `json:"mcp_server_name"`
+	Mode    string          `json:"mode,omitempty"` // form or url
+	URL     string          `json:"url,omitempty"`
+	Schema  json.RawMessage `json:"requested_schema,omitempty"`
+	Action  string          `json:"action,omitempty"`  // of ElicitationResult: accept, decline or cancel
+	Content map[string]any  `json:"content,omitempty"` // of ElicitationResult
+}
+
+// A FileChange is what happened to a file.
+type FileChange string
+
+const (
+	FileAdded    FileChange = "add"
+	FileModified FileChange = "change"
+	FileRemoved  FileChange = "unlink"
+)
 
 // A BatchCall is one call of a PostToolBatch.
 type BatchCall struct {
@@ -386,8 +454,22 @@ func (in *Input) matchText() string {
 		return string(in.Kind)
 	case SubagentStart, SubagentStop:
 		return in.AgentType
-	case PreCompact, PostCompact:
+	case PreCompact, PostCompact, Setup:
 		return string(in.Trigger)
+	case PreModelSwitch, PostModelSwitch:
+		if in.Switch != nil {
+			return in.Switch.To
+		}
+	case Elicitation, ElicitationResult:
+		if in.Form != nil {
+			return in.Form.Server
+		}
+	case FileChanged:
+		if in.File != "" {
+			return filepath.Base(in.File)
+		}
+	case DirectoryAdded:
+		return string(in.Source)
 	case InstructionsLoaded:
 		return in.Loaded
 	case SkillActivated, SkillReleased:
@@ -425,10 +507,19 @@ type Outcome struct {
 	// Output replaces the result of the call, as JSON of any type; nil: no hook replaces it. If several hooks of
 	// PostToolUse or PostToolUseFailure do, the last one counts: each of them has seen the tool's own result.
 	Output json.RawMessage
+	// Prompt replaces what the user sent (UserPromptSubmit), and Summary is that of a compaction (PreCompact); "": no hook
+	// has one. Of several, the last one counts.
+	Prompt, Summary string
+	// Answer is what hooks answer to the question of a server, or in place of the user's answer; nil: nothing. To decline
+	// beats to accept. Content is nil unless it accepts.
+	Answer *Form
+	// WatchPaths are files whose changes hooks want to be told (SessionStart, CwdChanged, FileChanged), absolute.
+	WatchPaths []string
 	// Context is for the model, Messages are for the user: one text per hook that returned one,
 	// each at most 10,000 characters.
 	Context  []string
 	Messages []string
+	Notices  []string // like Messages, and the user is called: at most 10,000 characters each
 	// Stop ends the run after this event ("continue": false). From a guard it is also a vote to
 	// deny.
 	Stop       bool
@@ -440,6 +531,19 @@ type Outcome struct {
 	// no meaning.
 	Failed []error
 	Ran    int // the number of hooks that ran, without asynchronous ones
+}
+
+// Watched returns the names of the files in the working directory about whose changes a FileChanged hook wants to know.
+func (h *Hook) Watched() (names []string) {
+	if h.Event != FileChanged {
+		return nil
+	}
+	for _, name := range strings.FieldsFunc(h.Matcher, func(r rune) bool { return r == '|' || r == ',' }) {
+		if name = strings.TrimSpace(name); name != "" && name != "*" && name == filepath.Base(name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // State lists the options of a hook that differ from the default, for display.

@@ -498,7 +498,8 @@ func TestContext(t *testing.T) {
 		{SessionStart, "plain", "plain"}, {UserPromptSubmit, "plain", "plain"}, {UserPromptExpansion, "plain", "plain"},
 		{PostToolUse, "plain", ""}, {Stop, "plain", ""},
 		{PostToolUse, `{"hookSpecificOutput":{"additionalContext":"c"}}`, "c"},
-		{Notification, `{"hookSpecificOutput":{"additionalContext":"c"}}`, ""},
+		{Notification, `{"hookSpecificOutput":{"additionalContext":"c"}}`, "c"},
+		{CwdChanged, `{"hookSpecificOutput":{"additionalContext":"c"}}`, ""},
 		{UserPromptSubmit, long, strings.Repeat("ä", maxText) + "\n[10 more bytes are left out.]"},
 	} {
 		text := fmt.Sprintf(`{%q: [{"hooks": [{"command": "x"}]}]}`, c.event)

@@ -249,7 +249,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 	if wrong == "" {
 		if h.Required && !h.Event.Guards() && onFailure == "" {
 			h.Required = false
-			p.keepInvalid(v.at, "%s: required applies only to PreToolUse and PermissionRequest", h.Event)
+			p.keepInvalid(v.at, "%s: required applies only to events that decide: PreToolUse, PermissionRequest, PreModelSwitch", h.Event)
 		}
 		p.hooks = append(p.hooks, h)
 		return
@@ -345,9 +345,7 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 // Foreign reports whether other agents have an event of this name, and Knack has not.
 func Foreign(name string) bool {
 	switch name {
-	case "Setup", "MessageDisplay", "TaskCreated", "TaskCompleted", "TeammateIdle", "CwdChanged", "DirectoryAdded",
-		"WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult", "FileChanged", "PreModelSwitch",
-		"PostModelSwitch":
+	case "MessageDisplay", "TaskCreated", "TaskCompleted", "TeammateIdle":
 		return true
 	}
 	return false

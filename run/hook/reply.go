@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -28,22 +29,33 @@ type reply struct {
 	message    string
 	stop       bool
 	stopReason string
+	prompt     string   // in place of the user's
+	summary    string   // of a compaction
+	answer     *Form    // to the question of a server
+	watch      []string // files
+	ask        *Question
+	status     *string
+	notify     string
 }
 
 // tells reports whether a model reads part of the answer.
 func (r *reply) tells() bool {
 	return r.context != "" || r.reason != "" && (r.block || r.vote != Nothing) || r.output != nil || r.mcpOutput != nil ||
-		r.input != nil || r.stopReason != ""
+		r.input != nil || r.stopReason != "" || r.prompt != "" || r.summary != "" || r.answer != nil
 }
 
 // wire is the JSON that a hook prints.
 type wire struct {
-	Continue      *bool  `json:"continue"`
-	StopReason    string `json:"stopReason"`
-	SystemMessage string `json:"systemMessage"`
-	Decision      string `json:"decision"`
-	Reason        string `json:"reason"`
-	Specific      struct {
+	Continue      *bool     `json:"continue"`
+	StopReason    string    `json:"stopReason"`
+	SystemMessage string    `json:"systemMessage"`
+	Decision      string    `json:"decision"`
+	Reason        string    `json:"reason"`
+	Ask           *Question `json:"ask"`
+	// Status is what a status line shows from now on, and Notify a message for which the user is called.
+	Status   *string `json:"status"`
+	Notify   string  `json:"notify"`
+	Specific struct {
 		Event        Event           `json:"hookEventName"`
 		Decision     json.RawMessage `json:"decision"` // for PermissionRequest: an object
 		Permission   string          `json:"permissionDecision"`
@@ -52,6 +64,11 @@ type wire struct {
 		Context      string          `json:"additionalContext"`
 		Output       json.RawMessage `json:"updatedToolOutput"`
 		MCPOutput    json.RawMessage `json:"updatedMCPToolOutput"`
+		Prompt       string          `json:"updatedPrompt"`
+		Summary      string          `json:"summary"`
+		Action       string          `json:"action"`
+		Content      map[string]any  `json:"content"`
+		Watch        []string        `json:"watchPaths"`
 	} `json:"hookSpecificOutput"`
 }
 
@@ -89,6 +106,16 @@ func readReply(e Event, out []byte) (reply, error) {
 	}
 	if w.Specific.Event != "" && w.Specific.Event != e {
 		return reply{}, fmt.Errorf("it answers the event %s, not %s", excerpt([]byte(w.Specific.Event)), e)
+	}
+	if w.Ask != nil {
+		r.ask = w.Ask
+		if err := w.Ask.Check(); err != nil {
+			return reply{}, err
+		}
+	}
+	r.status, r.notify = w.Status, cutText(w.Notify)
+	if err := r.special(e, &w); err != nil {
+		return reply{}, err
 	}
 	if e == PostToolUse || e == PostToolUseFailure {
 		r.output, r.mcpOutput = given(w.Specific.Output), given(w.Specific.MCPOutput)
@@ -133,6 +160,41 @@ func readReply(e Event, out []byte) (reply, error) {
 	}
 	return r, nil
 }
+
+// special reads what only hooks of some events answer.
+func (r *reply) special(e Event, w *wire) error {
+	switch e {
+	case UserPromptSubmit:
+		r.prompt = strings.TrimSpace(w.Specific.Prompt)
+		if len(r.prompt) > MaxOutput/2 {
+			return fmt.Errorf("updatedPrompt has %d bytes: at most %d are used", len(r.prompt), MaxOutput/2)
+		}
+	case PreCompact:
+		r.summary = cutText(w.Specific.Summary)
+	case Elicitation, ElicitationResult:
+		switch w.Specific.Action {
+		case "":
+		case actionAccept, actionDecline, actionCancel:
+			r.answer = &Form{Action: w.Specific.Action, Content: w.Specific.Content}
+		default:
+			return fmt.Errorf("action is %s: accept, decline or cancel is needed", excerpt([]byte(w.Specific.Action)))
+		}
+	case SessionStart, CwdChanged, FileChanged:
+		for _, path := range w.Specific.Watch {
+			if filepath.IsAbs(path) {
+				r.watch = append(r.watch, filepath.Clean(path))
+			}
+		}
+	}
+	return nil
+}
+
+// The values of Form.Action.
+const (
+	actionAccept  = "accept"
+	actionDecline = "decline"
+	actionCancel  = "cancel"
+)
 
 // misspeltAnswer returns an error if an answer has a member that is nearly one which decides, or is one in the wrong
 // place: what it was to decide is not known.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -75,6 +76,12 @@ type Runner struct {
 	// Told is called when a hook has answered with text that a model reads: context, a reason, or another result of a
 	// tool. nil: it is not. Several goroutines may call it.
 	Told func(h *Hook)
+	// Ask asks the user a question of a hook, and returns the ID of the option that was picked, or the text; "": the user
+	// declined. nil: there is nobody to ask.
+	Ask func(ctx context.Context, h *Hook, q Question) (string, error)
+	// Show is called with what a hook wants in the status line from now on; "": nothing. nil: nothing is shown. Several
+	// goroutines may call it.
+	Show func(h *Hook, status string)
 	// Rewake is called when Late has something new, for a model that does nothing at the moment. nil: it is not.
 	Rewake func()
 	// Guarded posts in place of Client for hooks with Mute, whose author is not trusted; nil: Client.
@@ -448,6 +455,13 @@ func (r *Runner) launch(h *Hook, in Input, text []byte) {
 	})
 }
 
+// Later keeps what hooks answered until the model's next request, see Late, for events in the middle of calls.
+func (r *Runner) Later(x Answered) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late = append(r.late, x)
+}
+
 // HasLate reports whether Late would return something.
 func (r *Runner) HasLate() bool {
 	r.mu.Lock()
@@ -472,6 +486,21 @@ func (r *Runner) ask(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	if h.invalid != "" {
 		return reply{}, errors.New(h.invalid)
 	}
+	answer, err := r.converse(ctx, h, text)
+	if err != nil {
+		return answer, err
+	}
+	if r.Show != nil && answer.status != nil {
+		r.Show(h, *answer.status)
+	}
+	if r.Told != nil && answer.tells() {
+		r.Told(h)
+	}
+	return answer, nil
+}
+
+// once runs a hook once, within its time limit.
+func (r *Runner) once(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	limit := h.Timeout
 	if limit == 0 {
 		limit = commandTimeout
@@ -493,9 +522,6 @@ func (r *Runner) ask(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	answer, err := how(ctx, h, text)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause // it explains more, such as a timeout
-	}
-	if r.Told != nil && err == nil && answer.tells() {
-		r.Told(h)
 	}
 	return answer, err
 }
@@ -701,14 +727,42 @@ func (o *Outcome) merge(e Event, h *Hook, r reply, err error) {
 	if r.output != nil {
 		o.Output = r.output
 	}
+	o.Prompt, o.Summary = cmp.Or(r.prompt, o.Prompt), cmp.Or(r.summary, o.Summary)
+	o.WatchPaths = append(o.WatchPaths, r.watch...)
+	o.mergeAnswer(e, h, r)
 	if r.context != "" && e.reachesModel() {
 		o.Context = append(o.Context, r.context)
 	}
 	if r.message != "" {
 		o.Messages = append(o.Messages, r.message)
 	}
+	if r.notify != "" {
+		o.Notices = append(o.Notices, r.notify)
+	}
 	if r.stop && !o.Stop {
 		o.Stop, o.StopReason = true, r.stopReason
+	}
+}
+
+// mergeAnswer merges what a hook answers to the question of a server. To decline beats to cancel, which beats to accept.
+// A hook whose author is not trusted cannot accept.
+func (o *Outcome) mergeAnswer(e Event, h *Hook, r reply) {
+	if e != Elicitation && e != ElicitationResult {
+		return
+	}
+	answer := r.answer
+	if r.block {
+		answer = &Form{Action: actionDecline}
+	}
+	order := []string{actionAccept, actionCancel, actionDecline}
+	switch {
+	case answer == nil || answer.Action == actionAccept && h.Mute:
+	case o.Answer != nil && slices.Index(order, answer.Action) < slices.Index(order, o.Answer.Action):
+	default:
+		o.Answer = answer
+		if answer.Action != actionAccept {
+			o.Answer.Content = nil
+		}
 	}
 }
 

@@ -25,7 +25,8 @@ type Question struct {
 	Server  string // the configured name of the server
 	Message string
 	Fields  []Field
-	URL     string // a page to visit, used instead of a form
+	URL     string          // a page to visit, used instead of a form
+	Schema  json.RawMessage // of the form, as the server sent it; nil: there is none
 }
 
 // A Field is one input of a form. There is none for secrets, because servers must not ask for them.
@@ -83,6 +84,7 @@ func (p *peer) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitR
 			return decline, nil
 		}
 		q.Fields = fields
+		q.Schema, _ = json.Marshal(req.Params.RequestedSchema) // it was JSON
 	}
 	content := map[string]any{}
 	for try := 1; ; try++ {

@@ -335,6 +335,7 @@ func (a *Activation) Origin() string {
 type Note struct {
 	Model  string `json:"model"`
 	People string `json:"people,omitempty"`
+	Notify bool   `json:"notify,omitempty"` // the user is called for it, who may be looking elsewhere
 	// Spent is what requests for the text consumed, as for the summary of a branch.
 	Spent []llm.Spend `json:"spent,omitempty"`
 	// Announced is set in an announcement of skills. It maps each skill's name to a fingerprint of

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -128,10 +129,18 @@ func (l *trees) leave(ctx context.Context) {
 	}
 	l.set(nil, engine.Place{})
 	err := at.Workspace.Close() // ends what its commands left running
+	if what, err := in.Changed(ctx); what == "" && err == nil {
+		l.removes(ctx, in)
+	}
 	kept, closed := in.Close(ctx)
 	if text := in.Left(kept, errors.Join(err, closed)); text != "" {
 		l.conv.Notice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Message: text})
 	}
+}
+
+// removes runs the hooks for a worktree that is about to be removed. They refuse nothing.
+func (l *trees) removes(ctx context.Context, tree *worktree.Worktree) {
+	l.conv.Hook(ctx, hook.Input{Event: hook.WorktreeRemove, Worktree: tree.Dir})
 }
 
 func (l *trees) close() error {
@@ -187,6 +196,12 @@ func (l *trees) enter(ctx context.Context, name string) (tool.Result, error) {
 		return tool.Result{}, fmt.Errorf("you work in the worktree %s already: call %s first", in.Dir, exitWorktree)
 	}
 	environ, home := l.conv.Project().Env().Environ(), l.conv.Place().Workspace.Dir()
+	if name == "" {
+		name = worktree.NewName()
+	}
+	if err := l.conv.Hook(ctx, hook.Input{Event: hook.WorktreeCreate, Name: name}); err != nil {
+		return tool.Result{}, err
+	}
 	tree, err := worktree.Add(ctx, environ, home, name)
 	if err != nil {
 		return tool.Result{}, err
@@ -236,6 +251,7 @@ func (l *trees) exit(ctx context.Context, action string, discard bool) (tool.Res
 	}
 	err := at.Workspace.Close() // ends what its commands left running
 	if action == "remove" {
+		l.removes(ctx, tree)
 		kept, ignored, failed := tree.Commit(ctx, "Work of a session that left the worktree "+path.Base(tree.Branch))
 		switch {
 		case failed != nil:

@@ -133,13 +133,16 @@ func Open(ctx context.Context, environ []string, dir, name string) (*Worktree, e
 	return w, err
 }
 
+// NewName returns a name for a worktree that has none yet.
+func NewName() string { return time.Now().Format("20060102") + "-" + strings.ToLower(rand.Text()[:6]) }
+
 // Add makes a worktree of the repository that contains dir. Without a name it gets one of its own; a name may have two
 // parts, separated by a slash. A name that is in use is an error. The repository's hooks and filters do not run. The
 // worktree gets a copy of the ignored files that [IncludeFile] names.
 // environ is the environment of the user's programs; nil: that of the process.
 func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
 	if name == "" {
-		name = time.Now().Format("20060102") + "-" + strings.ToLower(rand.Text()[:6])
+		name = NewName()
 	}
 	w, err := locate(ctx, environ, dir, name)
 	if err != nil {

@@ -217,7 +217,7 @@ func TestHelpHooks(t *testing.T) {
 	for _, word := range []string{"matcher", "type", "command", "args", "url", "prompt", "if", "timeout", "once", "async",
 		"required", "path", "continue", "stopReason", "systemMessage", "decision", "reason", "permissionDecision",
 		"updatedInput", "additionalContext", "updatedToolOutput",
-		"updatedMCPToolOutput"} {
+		"updatedMCPToolOutput", "updatedPrompt", "summary", "ask", "status", "notify", "watchPaths", "action", "content"} {
 		if !mentions(text, word) {
 			t.Errorf("%s is not in help hooks", word)
 		}

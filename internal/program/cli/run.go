@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -91,6 +92,8 @@ type runFlags struct {
 	verbose         bool
 	workspace       string
 	worktree        string
+	init            bool
+	maintenance     bool
 	index           bool
 	debug           string
 }
@@ -146,6 +149,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
 	fs.StringVar(&f.worktree, "worktree", "", "work in a git worktree and on a branch of its own, knack/`NAME`")
 	fs.Lookup("worktree").NoOptDefVal = anyWorktree
+	fs.BoolVar(&f.init, "init", false, "run the Setup hooks, which prepare the directory, with the trigger init")
+	fs.BoolVar(&f.maintenance, "maintenance", false, "run the Setup hooks with the trigger maintenance")
 	fs.BoolVar(&f.index, "index", false, "name the skills in the system prompt, so that the model reads them as files, "+
 		"instead of offering the Skill tool")
 	fs.StringVar(&f.agents, "agents", "", "define agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
@@ -262,6 +267,17 @@ func (f *runFlags) foundPlugins(all []string) (found []string) {
 	return found
 }
 
+// setup is what the Setup hooks run for; "": they do not run.
+func (f *runFlags) setup() hook.Trigger {
+	switch {
+	case f.init:
+		return hook.TriggerInit
+	case f.maintenance:
+		return hook.TriggerMaintenance
+	}
+	return ""
+}
+
 // start starts the session that the flags describe and prints the problems of the project and
 // of the session. edit, if not nil, may change the session's options first.
 func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Person, edit func(*engine.SessionOptions),
@@ -279,7 +295,8 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	}
 	show(e.Problems())
 	o := engine.SessionOptions{
-		ID: f.sessionID, Resume: f.resume, Latest: f.cont, Fork: f.fork, Forget: f.noSession,
+		Setup: f.setup(),
+		ID:    f.sessionID, Resume: f.resume, Latest: f.cont, Fork: f.fork, Forget: f.noSession,
 		Agent: f.agent, Model: f.model, Fallback: f.fallback, Effort: f.effort, Tools: f.tools, System: f.systemPrompt,
 		Append: f.appendPrompt,
 	}

@@ -802,9 +802,9 @@ func TestMisspeltInitialize(t *testing.T) {
 	} {
 		refused(line, want)
 	}
-	h.must(h.ask("2", `{"subtype":"initialize","promptSuggestions":true,"brandNew":1,"Hooks":{"FileChanged":[{}],`+
+	h.must(h.ask("2", `{"subtype":"initialize","promptSuggestions":true,"brandNew":1,"Hooks":{"TeammateIdle":[{}],`+
 		`"PreToolUse":[{"matcher":"Bash","hookCallbackIds":[],"onFailure":"continue","colour":"red"}]}}`),
-		`"subtype":"success"`, `"problems":["hooks: Knack does not have the event FileChanged",`+
+		`"subtype":"success"`, `"problems":["hooks: Knack does not have the event TeammateIdle",`+
 			`"hooks: PreToolUse: Knack does not have the member \"colour\" of a matcher",`+
 			`"initialize: Knack does not have the member \"brandNew\""]`)
 	h.user("go")

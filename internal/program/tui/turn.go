@@ -77,6 +77,8 @@ func (a *app) event(e engine.Event) {
 		a.counted += e.Entry.Answer.Usage.Output
 		a.streamed = 0
 		a.usage(a.session.Log().State())
+	case e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Notify:
+		a.notify("Knack: " + plain.Line(e.Entry.Note.People))
 	case e.Entry != nil && e.Entry.Activation != nil:
 		a.usage(a.session.Log().State())
 	case e.Entry != nil && e.Entry.Result != nil && e.Entry.Result.Todos() != nil:
