@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/secrets"
 	"github.com/knack-agent/knack/run/gate"
@@ -152,6 +153,9 @@ type Live struct {
 	// HookRuns is called before a command of a hook runs; asUser: outside the sandbox. What it returns is called like
 	// Reached, for this command; nil: nothing is.
 	HookRuns func(p hook.Process, asUser bool) (reached func(host string))
+	// Hooks returns hooks that the part has now, such as those of programs that it runs; their Origin says whose they are.
+	// They come after those of the host. It is called often.
+	Hooks func() []hook.Hook
 	// HookTold is called when a hook has answered with text for the model.
 	HookTold func(*hook.Hook)
 	// Reads tells the other parts what the conversation has read. Of several, the first counts.
@@ -609,6 +613,23 @@ func (all liveParts) hookRuns(c hook.Process, asUser bool) (reached func(host st
 			f(host)
 		}
 	}
+}
+
+// hooks returns the hooks of the parts that the settings let run.
+func (all liveParts) hooks(c *config.Config) (hooks []hook.Hook) {
+	for _, p := range all {
+		if p.Hooks == nil {
+			continue
+		}
+		for _, h := range p.Hooks() {
+			by := permission.Origin(h.Origin)
+			if strings.HasPrefix(h.Origin, "plugin:") {
+				by = permission.User
+			}
+			hooks = append(hooks, restricted(c, by, []hook.Hook{h})...)
+		}
+	}
+	return hooks
 }
 
 func (all liveParts) hookTold(h *hook.Hook) {

@@ -46,7 +46,7 @@ func (s *Session) Now() *Turn {
 		_, local := s.ws.(*workspace.Local)
 		t.hooks = &hookSet{project: p, skills: s.engine.Catalog, pinned: &s.engine.pinned, dir: s.ws.Dir(),
 			localWorkspace: local,
-			hostHooks:      t.host.Hooks, runner: s.hooks.Runner}
+			hostHooks:      slices.Concat(t.host.Hooks, s.parts.hooks(p.config)), runner: s.hooks.Runner}
 	}
 	t.remote = remoteSkills{trust: p.trust, describe: t.describeSkill, warn: s.engine.notices.add,
 		ask: func(ctx context.Context, q Question) (Answer, error) {

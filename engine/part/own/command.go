@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
 )
@@ -47,39 +47,7 @@ type reply struct {
 	Table  *engine.Table `json:"table"`
 	Prompt string        `json:"prompt"` // begins a turn of the model, as a message that the user did not type
 	// Choose asks the user. The command is called once more, with the answer.
-	Choose *choice `json:"choose"`
-}
-
-type choice struct {
-	Title   string   `json:"title"`
-	Text    string   `json:"text"`
-	Options []option `json:"options"`
-}
-
-// An option is a text, or an object that has an ID beside it.
-type option struct {
-	ID    string `json:"id"`
-	Label string `json:"label"`
-	Help  string `json:"help"`
-}
-
-// UnmarshalJSON accepts a text, which is both the ID and the label, or an object.
-func (o *option) UnmarshalJSON(data []byte) error {
-	if json.Unmarshal(data, &o.ID) == nil {
-		o.Label = o.ID
-		return nil
-	}
-	type plainOption option
-	if err := json.Unmarshal(data, (*plainOption)(o)); err != nil {
-		return err
-	}
-	if o.Label == "" {
-		o.Label = o.ID
-	}
-	if o.ID == "" {
-		o.ID = o.Label
-	}
-	return nil
+	Choose *hook.Question `json:"choose"`
 }
 
 // readReply reads what a command printed. Text that is not an object with these fields only is shown as it is.
@@ -103,25 +71,14 @@ func readReply(text string) (r reply, err error) {
 			}
 		}
 	}
-	if c := r.Choose; c != nil {
-		var ids []string
-		for _, o := range c.Options {
-			if o.ID == "" || slices.Contains(ids, o.ID) {
-				return r, errors.New("the options of choose need different texts")
-			}
-			ids = append(ids, o.ID)
-		}
-		if strings.TrimSpace(c.Title) == "" || len(ids) == 0 || len(ids) > maxChoices {
-			return r, fmt.Errorf("choose needs a title and 1 to %d options", maxChoices)
-		}
+	if c := r.Choose; c != nil && (c.Check() != nil || len(c.Options) == 0) {
+		return r, errors.New("choose needs a title, and options with different texts")
 	}
 	return r, nil
 }
 
-const (
-	maxQuestions = 50  // is how often a command asks
-	maxChoices   = 100 // is how many options a question has
-)
+// maxQuestions is how often a command asks.
+const maxQuestions = 50
 
 // typed runs a command that the user typed.
 func (p *Program) typed(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
@@ -165,7 +122,7 @@ func (p *Program) typed(ctx context.Context, s *engine.Session, args string) (en
 
 // ask returns the ID of the option that the user picks; "": none. The question says who asks, so that it does not look
 // like one of Knack.
-func (p *Program) ask(ctx context.Context, s *engine.Session, c *choice) (string, error) {
+func (p *Program) ask(ctx context.Context, s *engine.Session, c *hook.Question) (string, error) {
 	q := engine.Question{Title: "/" + p.Name + " asks: " + c.Title, Text: c.Text, Asker: engine.AskerCommand}
 	for _, o := range c.Options {
 		q.Options = append(q.Options, engine.Option{ID: o.ID, Label: o.Label, Help: o.Help})
@@ -216,7 +173,7 @@ func (p *Program) call(ctx context.Context, s *engine.Session, in typedInput) (s
 			return []permission.Subject{{Kind: permission.KindTool, Text: "/" + p.Name, Note: "it runs " + p.program}}, nil
 		},
 		Run: func(ctx context.Context, call tool.Input) (tool.Result, error) {
-			return p.runTyped(ctx, ws, o, call, in)
+			return p.runTyped(ctx, l, ws, o, call, in)
 		}}
 	res, err := l.conv.CallTyped(ctx, t, data, nil)
 	if err != nil {
@@ -236,10 +193,15 @@ func (p *Program) call(ctx context.Context, s *engine.Session, in typedInput) (s
 }
 
 // runTyped runs the call of a command.
-func (p *Program) runTyped(ctx context.Context, ws workspace.Workspace, o coding.Options, call tool.Input,
+func (p *Program) runTyped(ctx context.Context, l *live, ws workspace.Workspace, o coding.Options, call tool.Input,
 	in typedInput) (tool.Result, error) {
 	if !call.Allows(permission.KindTool, "/"+p.Name) {
 		return tool.Result{}, errChanged
+	}
+	if p.process != nil {
+		result, err := p.process.request(ctx, l, ws, o, call, request{Method: "command", Name: p.Name,
+			Arguments: &in.Arguments, Answers: in.Answers})
+		return tool.Text(textOf(result)), err
 	}
 	c := workspace.Command{Stdin: bytes.NewReader(call.JSON), Env: []string{"KNACK_COMMAND_NAME=" + p.Name}}
 	if len(in.Answers) > 0 {

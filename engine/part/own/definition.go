@@ -3,6 +3,7 @@ package own
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +33,12 @@ type definition struct {
 	// Of a command.
 	Hint     string // of what may be typed after its name
 	Complete bool   // it completes what is typed after its name, when it is called with --knack-complete
+
+	// Of a process, see there: Type is "process", and what it serves. Command is its own.
+	Type     string
+	Tools    map[string]*definition
+	Commands map[string]*definition
+	Hooks    []processHook
 
 	// Of a tool.
 	InputSchema json.RawMessage
@@ -160,30 +167,50 @@ func parse(text string, m mark) (*definition, error) {
 			return nil, errors.New("there is more than one JSON object")
 		}
 	}
+	return d, d.check(m)
+}
+
+// check checks a definition of what has a mark.
+func (d *definition) check(m mark) error {
 	if d.Description = strings.TrimSpace(d.Description); d.Description == "" {
-		return nil, errors.New("there is no description")
+		return errors.New("there is no description")
 	}
 	if len(d.Description) > maxDescription || len(d.Hint) > maxDescription {
-		return nil, fmt.Errorf("its description is longer than %d bytes", maxDescription)
+		return fmt.Errorf("its description is longer than %d bytes", maxDescription)
 	}
 	if d.Timeout < 0 || d.Timeout > 24*60*60 {
-		return nil, errors.New("timeout must be from 0 to 86400 seconds")
+		return errors.New("timeout must be from 0 to 86400 seconds")
+	}
+	switch {
+	case d.Type == "process" && m == toolMark:
+		return cmp.Or(d.checkCommand(), d.checkProcess())
+	case d.Type != "":
+		return fmt.Errorf("type is %q: it is left out, or process for a tool", d.Type)
+	case d.Tools != nil || d.Commands != nil || d.Hooks != nil:
+		return errors.New("tools, commands and hooks are those of a process: type is missing")
 	}
 	if m == commandMark {
 		if d.Command != nil || d.InputSchema != nil || d.Effect != 0 || d.Subjects != nil || d.Summary != "" {
-			return nil, errors.New("a command has only name, description, hint, complete and timeout")
+			return errors.New("a command has only name, description, hint, complete and timeout")
 		}
-		return d, nil
+		return nil
 	}
-	return d, d.checkTool()
+	return d.checkTool()
+}
+
+func (d *definition) checkCommand() error {
+	if d.Command != nil && (len(d.Command) == 0 || strings.TrimSpace(d.Command[0]) == "") {
+		return errors.New("command is empty")
+	}
+	return nil
 }
 
 func (d *definition) checkTool() error {
 	if d.Hint != "" || d.Complete {
 		return errors.New("hint and complete are fields of a command")
 	}
-	if d.Command != nil && (len(d.Command) == 0 || strings.TrimSpace(d.Command[0]) == "") {
-		return errors.New("command is empty")
+	if err := d.checkCommand(); err != nil {
+		return err
 	}
 	for what, path := range d.Subjects {
 		switch {

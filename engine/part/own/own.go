@@ -55,7 +55,7 @@ func Part() engine.Part {
 		Problems: func(b engine.Brought) []knack.Problem { return find(b).problems },
 		Brings:   func(b engine.Brought) []engine.Command { return find(b).slash() },
 		Known: func(b engine.Brought) engine.PartTools {
-			return engine.PartTools{Placed: tools(find(b).tools, engine.Place{}, coding.Options{})}
+			return engine.PartTools{Placed: tools(nil, find(b).tools, engine.Place{}, coding.Options{})}
 		}}
 }
 
@@ -68,29 +68,31 @@ type live struct {
 	mu     sync.Mutex
 	coding coding.Options // of the session's own tools
 	skills map[*knack.Skill][]*Program
+
+	processes map[string]*process // by their file and the directory in which they work
 }
 
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	programs, l := find(c.Project().Brought).tools, &live{conv: c}
-	return &engine.Live{Value: l, SkillTools: l.ofSkill, Placed: func(in engine.Place, o coding.Options) tool.Set {
+	return &engine.Live{Value: l, SkillTools: l.ofSkill, Hooks: l.hooks, Close: l.closeProcesses, Placed: func(in engine.Place, o coding.Options) tool.Set {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if in.Worktree == "" {
 			l.coding = o
 		}
-		return tools(programs, in, o)
+		return tools(l, programs, in, o)
 	}}, nil
 }
 
 // Tools returns the tools as they work in a workspace without a conversation.
 func Tools(b engine.Brought, ws workspace.Workspace, o coding.Options) tool.Set {
-	return tools(find(b).tools, engine.Place{Workspace: ws}, o)
+	return tools(nil, find(b).tools, engine.Place{Workspace: ws}, o)
 }
 
-// tools returns programs as tools that work in a place.
-func tools(programs []*Program, in engine.Place, o coding.Options) (set tool.Set) {
+// tools returns programs as tools that work in a place. l has the processes that stay; nil: none does.
+func tools(l *live, programs []*Program, in engine.Place, o coding.Options) (set tool.Set) {
 	for _, p := range programs {
-		set = append(set, p.tool(in, o))
+		set = append(set, p.tool(l, in, o))
 	}
 	return set
 }
@@ -110,6 +112,8 @@ type Program struct {
 	owner, of string       // its name, and what it is: skill, plugin
 	dir       string       // its folder, which the tool may read
 	verify    func() error // whether a skill is what was approved or installed
+
+	process *Program // that answers the calls, and stays; nil: each call starts the program
 }
 
 const (
@@ -121,6 +125,7 @@ const (
 // found is what the user and a project bring.
 type found struct {
 	tools, commands []*Program
+	processes       []*Program // whose tools and commands are among these
 	problems        []knack.Problem
 }
 
@@ -130,6 +135,7 @@ func find(b engine.Brought) *found {
 		f := &found{}
 		f.tools = f.search(b, toolMark, "a tool of Knack", b.Names)
 		f.commands = f.search(b, commandMark, "a command of Knack", b.CommandNames)
+		f.expand(b)
 		return f
 	}).(*found)
 	if len(b.Plugins) == 0 {
@@ -138,10 +144,59 @@ func find(b engine.Brought) *found {
 	return b.Keep(name+" of plugins", func() any { return f.withPlugins(b) }).(*found)
 }
 
+// expand puts the tools and commands of processes in the place of these.
+func (f *found) expand(b engine.Brought) {
+	names := func(known func() []string, programs []*Program) map[string]bool {
+		taken := map[string]bool{}
+		if known != nil {
+			for _, name := range known() {
+				taken[strings.ToLower(name)] = true
+			}
+		}
+		for _, p := range programs {
+			if p.definition.Type == "" {
+				taken[strings.ToLower(p.Name)] = true
+			}
+		}
+		return taken
+	}
+	var all, processes []*Program
+	for _, p := range f.tools {
+		if p.definition.Type == "" || slices.Contains(f.processes, p) {
+			all = append(all, p)
+		} else {
+			processes = append(processes, p)
+		}
+	}
+	if len(processes) == 0 {
+		return
+	}
+	tools, commands := names(b.Names, f.tools), names(b.CommandNames, f.commands)
+	add := func(to *[]*Program, taken map[string]bool, m mark, parts []*Program) {
+		for _, p := range parts {
+			if key := strings.ToLower(p.Name); taken[key] {
+				f.problems = append(f.problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: p.Path,
+					Message: fmt.Sprintf("the %s %s is not used: there is another of that name", m.what(), p.Name),
+					Hint:    "give it another name"})
+			} else {
+				taken[key] = true
+				*to = append(*to, p)
+			}
+		}
+	}
+	f.tools = all
+	for _, p := range processes {
+		add(&f.tools, tools, toolMark, p.parts(p.definition.Tools))
+		add(&f.commands, commands, commandMark, p.parts(p.definition.Commands))
+	}
+	f.processes = append(f.processes, processes...)
+}
+
 // withPlugins adds the tools of plugins. Their commands are templates.
 func (f *found) withPlugins(b engine.Brought) *found {
 	all := *f
 	all.tools, all.problems = slices.Clone(f.tools), slices.Clone(f.problems)
+	all.commands, all.processes = slices.Clone(f.commands), slices.Clone(f.processes)
 	s := &searcher{found: &all, mark: toolMark, whose: "a tool of Knack", reserved: b.Names, taken: map[string]string{}}
 	for _, p := range f.tools {
 		s.taken[strings.ToLower(p.Name)] = "the one in " + filepath.Dir(p.Path)
@@ -149,6 +204,7 @@ func (f *found) withPlugins(b engine.Brought) *found {
 	for _, plugin := range b.Plugins {
 		all.tools = append(all.tools, s.add(filepath.Join(plugin.Dir, "tools"), plugin.Check, plugin)...)
 	}
+	all.expand(b)
 	return &all
 }
 
@@ -396,7 +452,7 @@ const maxEnv = 100 << 10
 func (p *Program) Description() string { return p.definition.Description }
 
 // tool returns the tool as it works in a place.
-func (p *Program) tool(in engine.Place, o coding.Options) tool.Tool {
+func (p *Program) tool(l *live, in engine.Place, o coding.Options) tool.Tool {
 	t := tool.Tool{Name: p.Name, Description: p.definition.Description, Schema: p.definition.InputSchema,
 		Origin: p.origin(), Ordered: true,
 		Effect: tool.Effect(p.definition.Effect) | tool.Reads | tool.Writes | tool.Runs}
@@ -407,7 +463,7 @@ func (p *Program) tool(in engine.Place, o coding.Options) tool.Tool {
 		return p.subjects(in.Workspace, input)
 	}
 	t.Run = func(ctx context.Context, call tool.Input) (tool.Result, error) {
-		return p.run(ctx, in.Workspace, o, call)
+		return p.run(ctx, l, in.Workspace, o, call)
 	}
 	return t
 }
@@ -464,10 +520,13 @@ func (p *Program) line() string {
 }
 
 // run runs a call.
-func (p *Program) run(ctx context.Context, ws workspace.Workspace, o coding.Options, call tool.Input) (tool.Result,
-	error) {
+func (p *Program) run(ctx context.Context, l *live, ws workspace.Workspace, o coding.Options,
+	call tool.Input) (tool.Result, error) {
 	if !call.Allows(permission.KindTool, p.rule()) {
 		return tool.Result{}, errChanged
+	}
+	if p.process != nil {
+		return p.runProcess(ctx, l, ws, o, call)
 	}
 	c := workspace.Command{Stdin: bytes.NewReader(call.JSON), Env: []string{"KNACK_TOOL_NAME=" + p.Name}}
 	if len(call.JSON) <= maxEnv {

@@ -152,7 +152,7 @@ func TestFind(t *testing.T) {
 		if p.Name == "go" && p.definition.Command[2] != filepath.Join(tools, "go.go") {
 			t.Errorf("the command is %q", p.definition.Command)
 		}
-		if made := p.tool(engine.Place{}, coding.Options{}); made.Effect&tool.Runs == 0 || made.Effect.ReadOnly() {
+		if made := p.tool(nil, engine.Place{}, coding.Options{}); made.Effect&tool.Runs == 0 || made.Effect.ReadOnly() {
 			t.Errorf("%s: effect %v", p.Name, made.Effect)
 		}
 	}
@@ -167,5 +167,26 @@ func TestFind(t *testing.T) {
 	programs, _ = Find(b)
 	if len(programs) != 2 || programs[0].definition.Description != "The user's." {
 		t.Errorf("%d tools with a file that is not approved", len(programs))
+	}
+}
+
+// TestProcessDefinition: what is wrong with a definition is told, and nothing of it is used.
+func TestProcessDefinition(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"type": "process", "description": "d", "tools": {"a": {"description": "d"}}}`:                 "",
+		`{"type": "process", "description": "d"}`:                                                       "no tools, commands or hooks",
+		`{"type": "proces", "description": "d"}`:                                                        `type is "proces"`,
+		`{"description": "d", "tools": {"a": {"description": "d"}}}`:                                    "type is missing",
+		`{"type": "process", "description": "d", "tools": {"a": null}}`:                                 "there is no definition",
+		`{"type": "process", "description": "d", "tools": {"a b": {"description": "d"}}}`:               "is not a name",
+		`{"type": "process", "description": "d", "hooks": [{"event": "PreToolUs"}]}`:                    "is not an event",
+		`{"type": "process", "description": "d", "hooks": [{"event": "Stop", "matcher": "("}]}`:         "matcher",
+		`{"type": "process", "description": "d", "hooks": [{"event": "SessionEnd"}]}`:                   "end of its input",
+		`{"type": "process", "description": "d", "tools": {"a": {"description": "d", "command": "x"}}}`: "not its own",
+	} {
+		_, err := parse(text, toolMark)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
 	}
 }

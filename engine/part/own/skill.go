@@ -29,7 +29,7 @@ func (l *live) ofSkill(k *knack.Skill, in engine.Place, o coding.Options) tool.S
 		l.skills[k] = programs
 		l.mu.Unlock()
 	}
-	return tools(programs, in, o)
+	return tools(l, programs, in, o)
 }
 
 // programsOf looks for the tools of a skill, and tells the user which of them cannot be used.
@@ -50,6 +50,11 @@ func (l *live) programsOf(k *knack.Skill) (programs []*Program) {
 		l.conv.Notice(p)
 	}
 	for _, p := range found {
+		if p.definition.Type != "" {
+			l.conv.Notice(knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Path: p.Path,
+				Message: "the process is left out: a skill is in use for a turn, and a process stays", Hint: "knack help tools"})
+			continue
+		}
 		if other := l.taken(p.Name); other != "" {
 			l.conv.Notice(knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: p.Path,
 				Message: fmt.Sprintf("the tool %s of the skill %s is not used: %s has that name", p.Name, k.Name, other),

@@ -48,6 +48,19 @@ func RunProgram(ctx context.Context, ws workspace.Workspace, c workspace.Command
 	return res
 }
 
+// ProgramResult returns what a program printed as the result of a tool, as RunProgram reads it.
+func ProgramResult(printed string, o Options) tool.Result {
+	out := programOutput{text: newOutput(truncate.Default(), o.TempDir)}
+	if _, err := out.Write([]byte(printed)); err != nil { // no file for what is cut
+		return tool.Errorf("%v", err)
+	}
+	text, _, _ := out.text.end()
+	if object, ok := out.object(); ok {
+		return object.result(o)
+	}
+	return tool.Text(text)
+}
+
 // maxObject is the largest JSON object that a program may print, in bytes.
 const maxObject = 8 << 20
 
