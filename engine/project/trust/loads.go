@@ -36,9 +36,36 @@ func loads(k Kind, at string, data []byte) []string {
 	case layout.Program:
 		return []string{"may be run, in the sandbox, as a command that you type"}
 	case layout.Tool:
-		return []string{"may be run as a tool of the model, in the sandbox and after a question"}
+		lines := []string{"may be run as a tool of the model, in the sandbox and after a question"}
+		return append(lines, loadsProcess(data)...)
 	}
 	return nil
+}
+
+// loadsProcess says what starts a program that stays without a question, as far as a file of tools defines one: the
+// whole file, or the JSON after the mark of a tool.
+func loadsProcess(data []byte) (lines []string) {
+	texts := [][]byte{data}
+	for line := range bytes.Lines(data[:min(len(data), HeadSize)]) {
+		if _, text, ok := bytes.Cut(line, []byte("knack-tool:")); ok {
+			texts = append(texts, text)
+		}
+	}
+	for _, text := range texts {
+		var d struct {
+			Type  string
+			Hooks []struct{ Event string }
+		}
+		// What follows the definition, such as the end of a comment, does not matter.
+		if json.NewDecoder(bytes.NewReader(text)).Decode(&d) != nil || d.Type != "process" {
+			continue
+		}
+		lines = append(lines, "stays, in the sandbox, until the session ends")
+		for _, h := range d.Hooks {
+			lines = append(lines, "hooks: runs on "+h.Event+", without a question")
+		}
+	}
+	return lines
 }
 
 // wordKeys are the frontmatter keys that have no effect beyond their text, in lower case and without
