@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/secrets"
+	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
@@ -137,6 +138,12 @@ type Live struct {
 	// Messages changes the messages of each request, also of sub-agents, but not the log; the parts do it in the order in
 	// which they stand in Options.Parts. It may change the slice, and nothing in it.
 	Messages func([]llm.Message) []llm.Message
+	// Observe is told of the turns and calls of the session and of its agents, and of questions to the user; see
+	// [agent.Observer]. Of several parts, the first that has it counts.
+	Observe agent.Observer
+	// Model changes the models of the session and of its agents, to see each request, whatever it is for. The parts do it
+	// in the order in which they stand in Options.Parts.
+	Model func(llm.Model) llm.Model
 	// ModeChanged is called before the permission mode changes.
 	ModeChanged func(from, to permission.Mode)
 	// Audit is called with each decision of the gate, before the call runs, also for calls of sub-agents.
@@ -551,6 +558,26 @@ func (all liveParts) goOn(ctx context.Context) (*session.Note, error) {
 		}
 	}
 	return nil, nil
+}
+
+// observer returns who is told of the steps of runs; nil: nobody.
+func (all liveParts) observer() agent.Observer {
+	for _, p := range all {
+		if p.Observe != nil {
+			return p.Observe
+		}
+	}
+	return nil
+}
+
+// model returns a model as the parts change it.
+func (all liveParts) model(m llm.Model) llm.Model {
+	for _, p := range all {
+		if p.Model != nil {
+			m = p.Model(m)
+		}
+	}
+	return m
 }
 
 func (all liveParts) modeChanged(from, to permission.Mode) {

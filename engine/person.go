@@ -215,10 +215,16 @@ func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice
 	}()
 	stop := s.hooks.notify(ctx, kind, message)
 	defer stop()
+	about := "question"
+	if kind == hook.NoticePermission {
+		about = "permission"
+	}
+	ctx, ended := s.parts.observer().Begin(ctx, agent.Step{Asks: about})
 	a, err := person.Ask(ctx, q)
 	if err == nil {
 		err = q.check(a)
 	}
+	ended(agent.Outcome{Err: err, No: a.Declined})
 	return a, err
 }
 

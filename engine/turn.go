@@ -127,7 +127,7 @@ func (t *Turn) newAgent() *agent.Agent {
 				return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
 			},
 		},
-		Without: s.removedTools, Steer: t.steer, Debug: p.options.Debug,
+		Without: s.removedTools, Steer: t.steer, Debug: p.options.Debug, Observe: s.parts.observer(),
 		// Programs that start take the processors from everything else.
 		Sent: func() { go s.servers.Start() },
 		Limits: agent.Limits{
@@ -141,7 +141,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		}
 		m, err := s.engine.Models().Tried(context.Background(), name, a.Model.Info().ID)
 		if name == "fast" && errors.Is(err, errModelRefused) {
-			m, err = a.Model, nil
+			return a.Model, s.engine.checkPrice(a.Model)
 		}
 		if err != nil {
 			return nil, err
@@ -149,7 +149,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		if id := m.Info().ID; s.missing.has(id) || slices.Contains(s.log.State().Missing, id) {
 			return nil, fmt.Errorf("its provider does not have the model %s", id)
 		}
-		return m, s.engine.checkPrice(m)
+		return s.parts.model(m), s.engine.checkPrice(m)
 	}
 	a.NoModel = s.missing.add
 	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
@@ -201,6 +201,7 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 	if t.agent.Model, err = t.session.Model(ctx); err != nil {
 		return err
 	}
+	t.agent.Model = t.session.parts.model(t.agent.Model)
 	fallback := t.session.options.Fallback
 	if len(fallback) == 0 {
 		fallback = t.project.config.Settings.Models.Fallback
@@ -213,7 +214,7 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 		if err != nil {
 			return fmt.Errorf("the fallback model: %w", err)
 		}
-		t.agent.Fallback = append(t.agent.Fallback, m)
+		t.agent.Fallback = append(t.agent.Fallback, t.session.parts.model(m))
 	}
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()

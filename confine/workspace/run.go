@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/leaf/traceparent"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
@@ -223,6 +224,9 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	cmd, err := l.command(c)
 	if err != nil {
 		return Exit{}, err
+	}
+	if env := traceparent.From(ctx).Env(); env != nil {
+		c.Env = slices.Concat(env, c.Env)
 	}
 	p := &process{mark: fmt.Sprintf("%s.%d;", l.mark, l.count.Add(1))}
 	cmd.Env = slices.Concat(without(l.env(), secrets.Without), c.Env, []string{mark + "=" + os.Getenv(mark) + p.mark})

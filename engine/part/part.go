@@ -23,6 +23,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/schedule"
 	"github.com/knack-agent/knack/engine/part/secrets"
 	"github.com/knack-agent/knack/engine/part/steps"
+	"github.com/knack-agent/knack/engine/part/telemetry"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/engine/part/web"
 	"github.com/knack-agent/knack/engine/part/worktree"
@@ -49,6 +50,7 @@ func All() []engine.Part {
 		kits.Part(),
 		steps.Part(),
 		own.Part(),
+		telemetry.Part(),
 	}
 }
 

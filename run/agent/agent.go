@@ -110,6 +110,9 @@ type Agent struct {
 	// Ended is called when the agent, as a sub-agent, has ended or could not start. What it returns is added to its
 	// report. nil: nothing is called.
 	Ended func(context.Context) string
+	// Observe is told of the turns and calls of the run and of its sub-agents, also of those in the background. nil:
+	// nobody is.
+	Observe Observer
 	// Debug logs requests, hooks and failures that do not affect the run. Each record has a topic
 	// attribute: model, hook or skill. nil: nothing is logged.
 	Debug *slog.Logger

@@ -95,10 +95,11 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 }
 
 // runTurn runs a user turn, whose first message is already recorded, and records its end.
-func (r *run) runTurn(ctx context.Context) (*End, error) {
+func (r *run) runTurn(ctx context.Context) (end *End, err error) {
+	ctx, ended := r.Observe.Begin(ctx, Step{Log: r.log, Agent: subOf(r.subRecord, r.depth()), Skill: r.subRecord.Skill})
+	defer func() { ended(Outcome{Err: err, End: end}) }()
 	defer r.stopIndexing()
 	var reason session.EndReason
-	var err error
 	if r.agents.pending != nil {
 		reason, err = r.agents.typedTask(ctx)
 	} else {
@@ -383,14 +384,19 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		tools[i] = r.hooks.afterTool(hooks, r.withRecordedStart(tools[i], func() { events <- Event{} }))
 	}
 	aliased := r.aliased(calls, tools)
+	observed := r.observedCalls(subOf(r.subRecord, r.depth()), calls, aliased, tools)
 	var results []tool.Result
 	go func() {
 		defer close(events)
 		results = tool.CallAll(ctx, tools, aliased, guard, tool.Listener{
+			Begin:    observed.begin,
 			Started:  func(i int) { events <- Event{Started: &Started{Call: calls[i].ID}} },
 			Progress: func(i int, res tool.Result) { events <- Event{Progress: &Progress{Call: calls[i].ID, Result: res}} },
-			Ended:    func(i int, res tool.Result) { events <- Event{Ended: &Ended{Call: calls[i].ID, Result: res}} },
-			Refused:  func(p tool.Proposal, err error) { r.hooks.onRefused(ctx, hooks, p, err) },
+			Ended: func(i int, res tool.Result) {
+				observed.end(i, res)
+				events <- Event{Ended: &Ended{Call: calls[i].ID, Result: res}}
+			},
+			Refused: func(p tool.Proposal, err error) { r.hooks.onRefused(ctx, hooks, p, err) },
 			Stopped: func() bool {
 				end := r.hooks.answers.Ended()
 				return end != nil && end.ByUser

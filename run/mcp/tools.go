@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/traceparent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/tool"
@@ -313,6 +314,7 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 		p.calls = slices.DeleteFunc(p.calls, func(c *call) bool { return c == running })
 	}()
 	params := &sdk.CallToolParams{Name: d.Own, Arguments: withOwnFields(in.JSON, now.Fields)}
+	params.Meta = traceparent.From(ctx).Meta(params.Meta)
 	params.SetProgressToken(running.token)
 	type answer struct {
 		res *sdk.CallToolResult

@@ -148,6 +148,9 @@ func Call(ctx context.Context, tools Set, call llm.ToolCall, gate Gate, progress
 // A Listener receives the progress of calls, which it identifies by index. Its funcs are
 // called from several goroutines; a nil func is not called.
 type Listener struct {
+	// Begin returns the context in which a call is decided and runs, made from that of all calls. Ended follows. nil: it
+	// is the same.
+	Begin    func(ctx context.Context, i int) context.Context
 	Started  func(i int)           // the call is allowed and waits for no other one
 	Progress func(i int, r Result) // the partial result
 	Ended    func(i int, r Result)
@@ -157,6 +160,13 @@ type Listener struct {
 	// Stopped reports whether the user has ended the run: the calls that are not yet decided are refused, and the gate
 	// is not asked. nil: never.
 	Stopped func() bool
+}
+
+func (l Listener) begin(ctx context.Context, i int) context.Context {
+	if l.Begin == nil {
+		return ctx
+	}
+	return l.Begin(ctx, i)
 }
 
 func (l Listener) ended(i int, r Result) {
@@ -178,6 +188,7 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to
 	barrier := -1 // index of the last ordered call
 	for i, call := range calls {
 		ended[i] = make(chan struct{})
+		ctx := to.begin(ctx, i)
 		t, in, res := prepare(ctx, tools, call)
 		if t == nil {
 			results[i] = res

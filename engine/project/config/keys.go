@@ -222,6 +222,16 @@ var table = sync.OnceValue(func() []key {
 		{"limits.cost", number, onlyStricter, nil, "US dollars of one run.", weakNumber},
 		{"limits.minutes", number, onlyStricter, nil, "Minutes of one run.", weakNumber},
 
+		{"telemetry.endpoint", text, fromUser, nil, "The address of a collector of OpenTelemetry, to which spans, metrics and " +
+			"log records go (http://localhost:4318), or a file (file:///path). OTEL_EXPORTER_OTLP_ENDPOINT replaces it, unless " +
+			"it is in managed settings. See knack help telemetry.", nil},
+		{"telemetry.headers", texts, fromUser, nil, "Headers for the collector, such as {\"Authorization\": \"$NAME\"}; $NAME is " +
+			"the value of a variable.", nil},
+		{"telemetry.content", boolean, fromUser, nil, "Sends prompts, answers, and the arguments and results of calls, too. " +
+			"Default: false.", nil},
+		{"telemetry.names", text, fromUser, []string{"gen_ai", "claude_code"}, "The names that are used: those of " +
+			"OpenTelemetry's conventions (default), or those of dashboards for Claude Code.", nil},
+
 		{"outputStyle", text, fromAnyone, nil,
 			"The name of a Markdown file in .claude/output-styles, .knack/output-styles or " +
 				"your own directories of that name, whose text is added to the system prompt.", nil},

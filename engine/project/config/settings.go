@@ -102,6 +102,12 @@ type Settings struct {
 		Cost    float64 `json:"cost"`
 		Minutes float64 `json:"minutes"`
 	} `json:"limits"`
+	Telemetry struct {
+		Endpoint string            `json:"endpoint"`
+		Headers  map[string]string `json:"headers"`
+		Content  bool              `json:"content"`
+		Names    string            `json:"names"` // gen_ai or claude_code; "": gen_ai
+	} `json:"telemetry"`
 	OutputStyle string `json:"outputStyle"`
 	Agent       string `json:"agent"` // see SessionOptions.Agent
 	Language    string `json:"language"`

@@ -18,6 +18,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/internal/leaf/traceparent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
@@ -82,6 +83,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 			if o.Jobs == nil {
 				return tool.Result{}, errors.New("background jobs are not available here: run the command without background")
 			}
+			c.Env = slices.Concat(c.Env, traceparent.From(ctx).Env()) // it outlives ctx
 			return o.Jobs.start(ws, c, in, timeout, call.ID, false, o)
 		}
 		return runBash(ctx, ws, c, in, timeout, call, o), nil
