@@ -153,7 +153,7 @@ func (e *Engine) Models() *Models {
 
 // checkPrice returns an error if there is a cost limit and the model's price is unknown.
 func (e *Engine) checkPrice(m llm.Model) error {
-	if e.Project().config.Settings.Limits.Cost > 0 {
+	if l := e.Project().config.Settings.Limits; l.Cost > 0 || l.CostPerMonth > 0 {
 		return e.Models().Price(m.Info())
 	}
 	return nil

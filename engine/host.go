@@ -49,7 +49,11 @@ func (t *Turn) mayRead(ctx context.Context, name, path string) error {
 	p := t.project
 	d := t.gate.Decide(ctx, permission.Subject{
 		Kind: permission.KindRead, Text: path, Tool: "read", ReadOnly: true})
-	p.audit(t.session.log)(gate.Record{Tool: name, Decision: d})
+	r := gate.Record{Tool: name, Decision: d}
+	if err := t.session.parts.require(r); err != nil {
+		return err
+	}
+	p.audit(t.session.log)(r)
 	if d.Verdict == permission.Allow {
 		return nil
 	}
@@ -76,7 +80,11 @@ func (t *Turn) ReadResource(ctx context.Context, server, uri string) ([]mcp.Cont
 		return nil, fmt.Errorf("there is no MCP server %.100q", server)
 	}
 	d := t.gate.Decide(ctx, permission.Subject{Kind: permission.Kind("mcp__" + mcp.Safe(server) + "__read"), Text: uri})
-	t.project.audit(t.session.log)(gate.Record{Tool: "read_mcp_resource", Decision: d})
+	r := gate.Record{Tool: "read_mcp_resource", Decision: d}
+	if err := t.session.parts.require(r); err != nil {
+		return nil, err
+	}
+	t.project.audit(t.session.log)(r)
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
 		return nil, fmt.Errorf("%s cannot be read: the rule %s (%s)", uri, d.Rule, d.Origin)
 	}

@@ -45,6 +45,8 @@ type Options struct {
 	// if a file has another digest. If Given is nil, nothing is compared.
 	Given map[string]string
 
+	// Managed are the directories of the administrator's settings files; nil: those of the system.
+	Managed []string
 	// Policy are restrictions of the program that starts this one, as JSON in the form of settings files. They count as
 	// managed settings, but only rules that deny or ask and permissions.disableBypassPermissionsMode are used. Other
 	// settings that would restrict are an error.

@@ -148,6 +148,8 @@ type Live struct {
 	ModeChanged func(from, to permission.Mode)
 	// Audit is called with each decision of the gate, before the call runs, also for calls of sub-agents.
 	Audit func(gate.Record)
+	// Require is called with each decision before Audit. An error refuses the call, and ends the run.
+	Require func(gate.Record) error
 	// Reached is called when a command of the model's connects to a host, as far as a sandbox sees that.
 	Reached func(host string)
 	// Secrets returns what gives secrets to the commands of calls while a skill is in use, see [gate.SkillFacts]; nil: the
@@ -594,6 +596,18 @@ func (all liveParts) audit(r gate.Record) {
 			p.Audit(r)
 		}
 	}
+}
+
+// require reports whether all parts take note of a decision.
+func (all liveParts) require(r gate.Record) error {
+	for _, p := range all {
+		if p.Require != nil {
+			if err := p.Require(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (all liveParts) reached(host string) {

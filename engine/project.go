@@ -169,7 +169,13 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	settings := config.Options{
 		Given:   o.Given,
-		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
+		Managed: managedDirs(o), Dir: p.dir, Root: p.root,
+		Folders: func(folders []string) {
+			if !o.Trust && within(p.root, folders, p.home) {
+				o.Trust, p.options.Trust = true, true
+				p.trust.Once()
+			}
+		},
 		Tools: func() []string { return p.known().names() }, Policy: o.Policy, Above: above, Settings: o.Settings,
 		Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(), PiHome: env.PiDir(),
@@ -188,6 +194,15 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	if err := sideloads(p.config, o); err != nil {
 		return nil, err
 	}
+	audited, err := AuditFile(p.config.Settings.Audit.File, p.home)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := auditRules(audited)
+	if err != nil {
+		return nil, err
+	}
+	p.config.Rules.Deny = append(p.config.Rules.Deny, rules...)
 	for _, dir := range p.Roots() {
 		if err := p.checkRoot(dir); err != nil {
 			return nil, err

@@ -687,6 +687,10 @@ func (s *Session) Close() error {
 func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 	p := e.Project()
 	stored := p.options.Env.StateDir() != ""
+	if p.config.Settings.Sessions.Required && (o.Forget || !stored) {
+		return nil, &Error{Err: errors.New("the administrator requires that sessions are recorded (sessions.required)"),
+			Hint: "leave out --no-session, and have a home directory", Exit: ExitRefused}
+	}
 	if !stored && (o.Latest || o.Resume != "") {
 		return nil, ErrNoState("no session can be resumed")
 	}

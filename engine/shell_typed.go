@@ -58,6 +58,7 @@ func (t *Turn) typedGate(approver gate.Approver) (*gate.Gate, error) {
 	p := t.project
 	o := gateOptions(t.session, p, t.session.place.home)
 	o.Approver, o.Audit = approver, gateAudit(t.session, p, t.session.log)
+	o.Require = t.session.parts.require
 	if t.session.person != nil { // who typed a line has typed the hosts in it, and no others
 		o.Network.Approver = gate.ApproverFunc(t.session.approve)
 	}

@@ -227,6 +227,7 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	o := s.engine.gateOptions(p)
 	s.scratch.paths(&o.Paths)
 	o.Mode, o.Audit = p.config.Settings.Permissions.DefaultMode, gateAudit(s, p, s.log)
+	o.Require = func(r gate.Record) error { return s.parts.require(r) } // they are opened later
 	if !o.OnlyManaged {
 		o.Keeper = p.trust
 	}

@@ -18,12 +18,9 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/log"
 	"go.opentelemetry.io/otel/metric"
-	sdklog "go.opentelemetry.io/otel/sdk/log"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
@@ -33,6 +30,9 @@ import (
 	collogs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	colmetrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	logs "go.opentelemetry.io/proto/otlp/logs/v1"
+	res "go.opentelemetry.io/proto/otlp/resource/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -135,24 +135,6 @@ func withBase64(tree any) {
 	}
 }
 
-// without removes members from a tree, wherever they are.
-func without(tree any, names ...string) any {
-	switch x := tree.(type) {
-	case []any:
-		for _, v := range x {
-			without(v, names...)
-		}
-	case map[string]any:
-		for _, name := range names {
-			delete(x, name)
-		}
-		for _, v := range x {
-			without(v, names...)
-		}
-	}
-	return tree
-}
-
 var attrs = []attribute.KeyValue{attribute.String("text", "a \"b\" \u2028 <c> &"), attribute.Int("number", 1<<60),
 	attribute.Int("none", 0), attribute.Float64("float", 0.25), attribute.Bool("yes", true), attribute.Bool("no", false),
 	attribute.StringSlice("list", []string{"a", "", "b"}), attribute.String("empty", "")}
@@ -164,9 +146,9 @@ func (c *collector) exporter(gzip bool) *otlp.Exporter {
 }
 
 // same compares what two collectors have.
-func same(t *testing.T, path string, theirs, ours *collector, except ...string) {
+func same(t *testing.T, path string, theirs, ours *collector) {
 	t.Helper()
-	a, b := without(theirs.got[path], except...), without(ours.got[path], except...)
+	a, b := theirs.got[path], ours.got[path]
 	if a == nil || !reflect.DeepEqual(a, b) {
 		x, _ := json.MarshalIndent(a, "", " ")
 		y, _ := json.MarshalIndent(b, "", " ")
@@ -251,28 +233,35 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestLogs: the official exporter of log records does not fit the stable API yet, so the message is written by hand.
 func TestLogs(t *testing.T) {
 	ctx := context.Background()
 	theirs, ours := newCollector(t), newCollector(t)
-	official, err := otlploghttp.New(ctx, otlploghttp.WithEndpointURL(theirs.URL+"/v1/logs"))
+	in := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
+	at := time.Unix(1_700_000_000, 42)
+	text := func(s string) *common.AnyValue {
+		return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: s}}
+	}
+	traceID, spanID := in.TraceID(), in.SpanID()
+	data, err := proto.Marshal(&collogs.ExportLogsServiceRequest{ResourceLogs: []*logs.ResourceLogs{{
+		Resource: &res.Resource{Attributes: []*common.KeyValue{{Key: "text", Value: text(attrs[0].Value.AsString())}}},
+		ScopeLogs: []*logs.ScopeLogs{{Scope: &common.InstrumentationScope{Name: "scope", Version: "1.2"},
+			LogRecords: []*logs.LogRecord{{TimeUnixNano: uint64(at.UnixNano()), ObservedTimeUnixNano: uint64(at.UnixNano()),
+				SeverityNumber: logs.SeverityNumber_SEVERITY_NUMBER_INFO, SeverityText: "INFO", EventName: "event",
+				Body: text("event"), TraceId: traceID[:], SpanId: spanID[:], Attributes: []*common.KeyValue{
+					{Key: "text", Value: text("x")},
+					{Key: "number", Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: 7}}}}}}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := sdklog.NewLoggerProvider(sdklog.WithProcessor(sdklog.NewSimpleProcessor(official)),
-		sdklog.WithResource(resource.NewSchemaless(attrs[:1]...)))
-	in := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}})
-	at := time.Unix(1_700_000_000, 42)
-	var r log.Record
-	r.SetTimestamp(at)
-	r.SetSeverity(log.SeverityInfo1)
-	r.SetSeverityText("INFO")
-	r.SetEventName("event")
-	r.SetBody(log.StringValue("event"))
-	r.AddAttributes(log.String("text", "x"), log.Int64("number", 7))
-	p.Logger("scope", log.WithInstrumentationVersion("1.2")).Emit(trace.ContextWithSpanContext(ctx, in), r)
+	answer, err := http.Post(theirs.URL+"/v1/logs", "application/x-protobuf", bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
 	if n, err := ours.exporter(true).Records(ctx, []otlp.Record{{Time: at, Name: "event", Severity: 9, Span: in,
 		Attrs: []attribute.KeyValue{attribute.String("text", "x"), attribute.Int("number", 7)}}}); err != nil || n != 0 {
 		t.Fatal(n, err)
 	}
-	same(t, "/v1/logs", theirs, ours, "observedTimeUnixNano")
+	same(t, "/v1/logs", theirs, ours)
 }

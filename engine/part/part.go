@@ -9,8 +9,10 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/audit"
 	"github.com/knack-agent/knack/engine/part/batch"
 	"github.com/knack-agent/knack/engine/part/browser"
+	"github.com/knack-agent/knack/engine/part/budget"
 	"github.com/knack-agent/knack/engine/part/goal"
 	"github.com/knack-agent/knack/engine/part/kits"
 	"github.com/knack-agent/knack/engine/part/memory"
@@ -50,6 +52,8 @@ func All() []engine.Part {
 		kits.Part(),
 		steps.Part(),
 		own.Part(),
+		audit.Part(),
+		budget.Part(),
 		telemetry.Part(),
 	}
 }

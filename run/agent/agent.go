@@ -315,6 +315,7 @@ const (
 	LimitTokens   Limit = "tokens"
 	LimitCost     Limit = "cost"
 	LimitTime     Limit = "time"
+	LimitAudit    Limit = "audit"    // a decision could not be recorded, which the administrator requires
 	LimitRepeated Limit = "repeated" // the same call gave the same result too often
 )
 

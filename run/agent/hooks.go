@@ -192,7 +192,10 @@ func (h *runHooks) onRefused(ctx context.Context, set *hook.Set, p tool.Proposal
 	}
 	set.Fire(ctx, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
 		Reason: denied.Text})
-	if denied.Stop {
+	switch {
+	case denied.Ends != "":
+		h.answers.End(hook.End{Why: denied.Ends, Program: true})
+	case denied.Stop:
 		h.answers.End(hook.End{ByUser: true})
 	}
 }

@@ -143,6 +143,9 @@ func (r *run) runTurn(ctx context.Context) (end *End, err error) {
 func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 	for {
 		if end := r.hooks.answers.Ended(); end != nil {
+			if end.Program {
+				return session.EndLimit, r.recordLimit(LimitAudit, end.Why)
+			}
 			r.end.Why, r.end.ByUser = end.Why, end.ByUser
 			return session.EndStopped, nil
 		}

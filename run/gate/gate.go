@@ -65,6 +65,9 @@ type Options struct {
 	// Audit is called with every decision, one at a time, before the call runs; nil: decisions are not recorded. It
 	// must not call the Gate.
 	Audit func(Record)
+	// Require is called with every decision before Audit, one at a time. An error refuses the call and ends the run; it
+	// must not call the Gate. nil: nothing is required.
+	Require func(Record) error
 }
 
 // A Ceiling decides whether the allowed-tools of a skill in use restrict what may run, in addition
@@ -81,6 +84,7 @@ const (
 type Record struct {
 	Call     string
 	Tool     string
+	Agent    string              // the sub-agent that made the call; "": the session itself
 	Decision permission.Decision // the verdict is Allow or Deny, or Ask if the user could not be asked
 	Asked    bool                // the user was asked
 	Answer   Answer              // the user's
@@ -97,6 +101,7 @@ type Denied struct {
 	Decision permission.Decision
 	Text     string
 	Stop     bool   // the user wants the run to end
+	Ends     string // why the program ends the run; "": it does not
 	Line     string // for people; "": it follows from Decision
 }
 
@@ -294,7 +299,9 @@ func (g *Gate) With(in Scopes) tool.Gate {
 		if p.Tool != nil {
 			a.record.Strangers = p.Tool.TextOf(permit.Input)
 		}
-		a.audit(a.record)
+		if err := a.audit(a.record); err != nil {
+			return tool.Permit{}, a.unrecorded(err)
+		}
 		return permit, nil
 	})
 }
@@ -852,18 +859,37 @@ func commandLine(subjects []permission.Subject) string {
 
 func isBash(kind permission.Kind) bool { return kind == permission.KindBash || kind == "bash" }
 
-func (g *Gate) audit(r Record) {
-	if g.opt.Audit == nil {
-		return
+// audit passes a decision on. On an error the call must not run.
+func (g *Gate) audit(r Record) (err error) {
+	if g.opt.Audit == nil && g.opt.Require == nil {
+		return nil
 	}
+	r.Agent = g.opt.Agent
 	g.answers.auditing.Lock()
 	defer g.answers.auditing.Unlock()
-	g.opt.Audit(r)
+	if g.opt.Require != nil {
+		if err = g.opt.Require(r); err != nil {
+			r.Decision, r.Permit = permission.Decision{Verdict: permission.Deny, Reason: err.Error()}, nil
+		}
+	}
+	if g.opt.Audit != nil {
+		g.opt.Audit(r)
+	}
+	return err
+}
+
+// unrecorded is the error for a call whose decision could not be recorded.
+func (a *approval) unrecorded(err error) *Denied {
+	return &Denied{Decision: permission.Decision{Verdict: permission.Deny, Reason: err.Error()}, Ends: err.Error(),
+		Text: a.call.Name + " was not run: " + err.Error()}
 }
 
 func (g *Gate) refuse(r Record, text string) *Denied {
-	g.audit(r)
-	return &Denied{Decision: r.Decision, Text: text}
+	no := &Denied{Decision: r.Decision, Text: text}
+	if err := g.audit(r); err != nil {
+		no.Ends = err.Error()
+	}
+	return no
 }
 
 func denial(name string, d permission.Decision) string {

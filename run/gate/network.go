@@ -277,8 +277,7 @@ func (n *network) decideHost(ctx context.Context, to workspace.Destination) erro
 	}
 	switch {
 	case d.Verdict == permission.Allow:
-		n.audit(r)
-		return nil
+		return n.audit(r)
 	case d.Verdict == permission.Deny && d.Rule != "":
 		return refuse(fmt.Sprintf("the rule %s (%s) denies it", d.Rule, d.Origin))
 	case d.Verdict == permission.Deny:
@@ -401,8 +400,7 @@ func (n *network) askHost(ctx context.Context, approver Approver, s permission.S
 		return no("the answer could not be stored: "+err.Error(), "")
 	}
 	r.Decision.Verdict = permission.Allow
-	n.audit(r)
-	return nil
+	return n.audit(r)
 }
 
 var errNoAnswer = errors.New("nobody answered")

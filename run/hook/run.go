@@ -167,6 +167,8 @@ type Answered struct {
 type End struct {
 	Why    string
 	ByUser bool // not a hook but the user's answer to a question ended it
+	// Program means that not a hook but the program ended it, and Why says why.
+	Program bool
 }
 
 func (r *Record) add(in Input, o Outcome) {

@@ -39,10 +39,15 @@ type configuration struct {
 	key                   string        // the same for the same configuration
 }
 
-// configure returns the configuration of a session; off: nothing is sent. It must cost nothing where nobody asks for
+// A source is where a configuration comes from: an [engine.Project], or the user's settings alone.
+type source interface {
+	Where(key string) []engine.SettingPosition
+	ReadSettings(into any) error
+}
+
+// configure returns the configuration of a session; nil: nothing is sent. It must cost nothing where nobody asks for
 // telemetry.
-func configure(p *engine.Project) (c *configuration, problems []knack.Problem) {
-	env := p.Env()
+func configure(p source, env engine.Env, version string) (c *configuration, problems []knack.Problem) {
 	var set settings
 	if len(p.Where("telemetry.endpoint")) > 0 || anyEndpoint(env) {
 		p.ReadSettings(&set) // the engine has read them
@@ -60,10 +65,8 @@ func configure(p *engine.Project) (c *configuration, problems []knack.Problem) {
 	if ms, err := strconv.Atoi(env.Get("OTEL_METRIC_EXPORT_INTERVAL")); err == nil && ms > 0 {
 		c.every = time.Duration(ms) * time.Millisecond
 	}
-	managed := false
-	for _, at := range p.Where("telemetry.endpoint")[:min(1, len(p.Where("telemetry.endpoint")))] {
-		managed = at.Origin == permission.Managed
-	}
+	at := p.Where("telemetry.endpoint")
+	managed := len(at) > 0 && at[0].Origin == permission.Managed
 	for _, signal := range []struct {
 		name, path string
 		to         *otlp.Target
@@ -82,7 +85,7 @@ func configure(p *engine.Project) (c *configuration, problems []knack.Problem) {
 	if c.traces.URL == "" && c.metrics.URL == "" && c.logs.URL == "" {
 		return nil, problems
 	}
-	c.resource = resourceOf(env, p.Version())
+	c.resource = resourceOf(env, version)
 	var key strings.Builder
 	for _, t := range []otlp.Target{c.traces, c.metrics, c.logs} {
 		key.WriteString(t.URL + "\n")
@@ -111,11 +114,11 @@ func targetOf(env engine.Env, signal, path string, set *settings, managed bool) 
 	}
 	address := env.Get("OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT")
 	if address == "" {
-		address = below(env.Get("OTEL_EXPORTER_OTLP_ENDPOINT"), path)
+		address = under(env.Get("OTEL_EXPORTER_OTLP_ENDPOINT"), path)
 	}
 	own := address == "" || managed
 	if own {
-		address = below(set.Telemetry.Endpoint, path)
+		address = under(set.Telemetry.Endpoint, path)
 	}
 	if address == "" {
 		return t, ""
@@ -155,8 +158,8 @@ func targetOf(env engine.Env, signal, path string, set *settings, managed bool) 
 	return t, ""
 }
 
-// below returns an address with a path below that of a base; "": there is no base. A file is one for all signals.
-func below(base, path string) string {
+// under returns an address with a path below that of a base; "": there is no base. A file is one for all signals.
+func under(base, path string) string {
 	if base == "" || strings.HasPrefix(base, "file:") {
 		return base
 	}

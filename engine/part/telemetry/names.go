@@ -11,6 +11,8 @@ const (
 	spanTool = "execute_tool"
 	spanWait = "knack.wait"
 
+	spanBatch = "knack.batch"
+
 	keyOperation    = "gen_ai.operation.name"
 	keyProvider     = "gen_ai.provider.name"
 	keyAgent        = "gen_ai.agent.name"
@@ -31,7 +33,7 @@ const (
 	keyError        = "error.type"
 	keyStatus       = "http.response.status_code"
 
-	// with the setting telemetry.content only
+	// keyPrompt and the next ones are sent with the setting telemetry.content only.
 	keyPrompt      = "gen_ai.input.messages"
 	keyAnswer      = "gen_ai.output.messages"
 	keyArguments   = "gen_ai.tool.call.arguments"
@@ -56,6 +58,7 @@ const (
 	keySuccess  = "knack.success"
 	keyLength   = "knack.prompt.length" // bytes
 	keySignal   = "knack.telemetry.signal"
+	keyBatch    = "knack.batch.name" // with telemetry.content only
 
 	metricTokens    = "gen_ai.client.token.usage"
 	metricDuration  = "gen_ai.client.operation.duration"

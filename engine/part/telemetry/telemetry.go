@@ -55,7 +55,7 @@ type opened struct {
 
 // session opens the part for a session; it is off if nobody asks for it.
 func (g *program) session(_ context.Context, c *engine.Conv) (*engine.Live, error) {
-	config, problems := configure(c.Project())
+	config, problems := configure(c.Project(), c.Project().Env(), c.Project().Version())
 	if config == nil && len(problems) == 0 {
 		return nil, nil
 	}
@@ -134,22 +134,33 @@ func (t *telemetry) observe(ctx context.Context, s agent.Step) (context.Context,
 // start begins a span, and tells what works in it of its place in the trace.
 func (t *telemetry) start(ctx context.Context, name, of string, kind trace.SpanKind, attrs ...attribute.KeyValue) (
 	context.Context, trace.Span) {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		place := traceparent.From(ctx)
-		if place.Parent == "" {
-			place = traceparent.Of(t.conv.Project().Env().Get)
-		}
-		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": place.Parent,
-			"tracestate": place.State})
-	}
+	ctx = below(ctx, t.conv.Project().Env())
 	name = t.config.names.of(name)
 	if of != "" && !t.config.names.short {
 		name += " " + of
 	}
 	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
+	return traceparent.With(ctx, placeOf(ctx)), span
+}
+
+// below returns a context in a span: its own, that of the message which it is about, or else that of the environment.
+func below(ctx context.Context, env engine.Env) context.Context {
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		return ctx
+	}
+	place := traceparent.From(ctx)
+	if place.Parent == "" {
+		place = traceparent.Of(env.Get)
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": place.Parent,
+		"tracestate": place.State})
+}
+
+// placeOf returns the place of the span of a context, for other programs.
+func placeOf(ctx context.Context) traceparent.Place {
 	at := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, at)
-	return traceparent.With(ctx, traceparent.Place{Parent: at["traceparent"], State: at["tracestate"]}), span
+	return traceparent.Place{Parent: at["traceparent"], State: at["tracestate"]}
 }
 
 // end ends a span. Of an error only the kind is told: its text may have any text.

@@ -28,17 +28,24 @@ type collector struct {
 	mu      sync.Mutex
 	spans   []span
 	metrics []string
-	events  []string
-	body    string // all requests
-	paths   []string
-	headers []http.Header
-	answer  func(http.ResponseWriter, *http.Request) // nil: 200
+	// instruments are the metrics with their units.
+	instruments []instrument
+	events      []string
+	body        string // all requests
+	paths       []string
+	headers     []http.Header
+	answer      func(http.ResponseWriter, *http.Request) // nil: 200
 }
 
 type span struct {
 	TraceID, SpanID, ParentSpanID, Name string
 	Status                              struct{ Code int }
 	Attributes                          []attr
+}
+
+type instrument struct {
+	Name, Unit string
+	Histogram  bool
 }
 
 type attr struct {
@@ -88,7 +95,12 @@ func (c *collector) decode(data []byte) {
 	var x struct {
 		ResourceSpans   []struct{ ScopeSpans []struct{ Spans []span } }
 		ResourceMetrics []struct {
-			ScopeMetrics []struct{ Metrics []struct{ Name string } }
+			ScopeMetrics []struct {
+				Metrics []struct {
+					Name, Unit string
+					Histogram  json.RawMessage
+				}
+			}
 		}
 		ResourceLogs []struct {
 			ScopeLogs []struct{ LogRecords []struct{ EventName string } }
@@ -106,6 +118,7 @@ func (c *collector) decode(data []byte) {
 		for _, s := range r.ScopeMetrics {
 			for _, m := range s.Metrics {
 				c.metrics = append(c.metrics, m.Name)
+				c.instruments = append(c.instruments, instrument{m.Name, m.Unit, m.Histogram != nil})
 			}
 		}
 	}
@@ -209,7 +222,7 @@ func TestSpans(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20x,b=c", "OTEL_RESOURCE_ATTRIBUTES": "team=a%2Cb"})
 	o.Trust = true
 	person := enginetest.PersonFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
-		return engine.Answer{Option: engine.OptionYes}, nil
+		return engine.Answer{Option: engine.OptionOnce}, nil
 	})
 	said := run(t, p, o, person, "private prompt")
 	want := `invoke_agent knack (failed)
@@ -290,7 +303,7 @@ func TestContent(t *testing.T) {
 	m := &llmtest.Script{Answers: []llmtest.Answer{enginetest.Calls("read", `{"path": ".env"}`), {Text: "an answer"}}}
 	o := withEnv(p.Options(m), map[string]string{"COLLECTOR_KEY": "k"})
 	person := enginetest.PersonFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
-		return engine.Answer{Option: engine.OptionYes}, nil
+		return engine.Answer{Option: engine.OptionOnce}, nil
 	})
 	run(t, p, o, person, "a prompt with "+key)
 	for _, word := range []string{"a prompt with [secret]", "an answer", "TOKEN=[secret]", "claude_code.interaction",

@@ -51,6 +51,7 @@ const (
 	onlyStricter       // a project may only make it stricter
 	fromUser           // managed files, command line and user files
 	fromOwner          // managed files and user files
+	fromManaged        // managed files
 )
 
 var efforts = []string{"low", "medium", "high", "xhigh", "max"}
@@ -221,6 +222,16 @@ var table = sync.OnceValue(func() []key {
 		{"limits.tokens", integer, onlyStricter, nil, "Tokens of one run, input and output.", weakNumber},
 		{"limits.cost", number, onlyStricter, nil, "US dollars of one run.", weakNumber},
 		{"limits.minutes", number, onlyStricter, nil, "Minutes of one run.", weakNumber},
+		{"limits.costPerMonth", number, fromOwner, nil, "US dollars of all sessions of a user in a calendar month (UTC). What " +
+			"was spent is in spending.json in the user's state directory.", nil},
+
+		{"audit.file", text, fromManaged, nil, "A file that gets every decision on a call, a JSON object a line. {user} " +
+			"stands for the user's name, ~/ for the home directory. knack audit shows and verifies it.", nil},
+		{"audit.required", boolean, fromManaged, nil, "A call runs only once its decision is in the audit file, and a run ends " +
+			"if it cannot be written. Default: false.", nil},
+		{"sessions.required", boolean, fromManaged, nil, "Sessions must be recorded: --no-session is refused.", nil},
+		{"trust.folders", list, fromManaged, nil, "Folders that are trusted in advance, with all that is below them, as " +
+			"--trust does it.", nil},
 
 		{"telemetry.endpoint", text, fromUser, nil, "The address of a collector of OpenTelemetry, to which spans, metrics and " +
 			"log records go (http://localhost:4318), or a file (file:///path). OTEL_EXPORTER_OTLP_ENDPOINT replaces it, unless " +
@@ -480,6 +491,8 @@ func (by setBy) note() string {
 		return " Not read from a project."
 	case fromOwner:
 		return " Read only from managed and user settings."
+	case fromManaged:
+		return " Read only from managed settings."
 	}
 	return ""
 }

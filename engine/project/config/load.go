@@ -70,6 +70,8 @@ type Options struct {
 	// only if there are rules, because making the tools takes time.
 	Tools func() []string
 
+	// Folders is called with the managed trust.folders before files of the project are read; nil: it is not.
+	Folders func([]string)
 	// Check reports whether the bytes read from a path in the project are approved. Its error is the
 	// [knack.Problem] to report. nil: nothing is approved.
 	Check func(path string, data []byte) error
@@ -130,6 +132,9 @@ func Load(options Options) (*Config, error) {
 	if err := load.managed(); err != nil {
 		return nil, err
 	}
+	if options.Folders != nil {
+		options.Folders(load.folders())
+	}
 	if err := load.policies(); err != nil {
 		return nil, err
 	}
@@ -152,6 +157,25 @@ func Load(options Options) (*Config, error) {
 		}
 	}
 	return config, config.versions()
+}
+
+// folders returns the managed trust.folders.
+func (l *loader) folders() (all []string) {
+	for _, from := range l.layers {
+		if from.foreign {
+			continue
+		}
+		val := from.find(key{name: "trust.folders", kind: list}, false)
+		if val == nil {
+			continue
+		}
+		for _, it := range val.items {
+			if it.kind == 's' {
+				all = append(all, it.text)
+			}
+		}
+	}
+	return all
 }
 
 type loader struct {
@@ -207,7 +231,8 @@ func (l *loader) unread(p knack.Problem) { l.result.Unread = append(l.result.Unr
 func (k key) restricts() bool {
 	switch k.name {
 	case "permissions.deny", "permissions.ask", "permissions.protectedPaths", "permissions.defaultMode",
-		"permissions.disableBypassPermissionsMode", "hooks", "strictKnownMarketplaces":
+		"permissions.disableBypassPermissionsMode", "hooks", "strictKnownMarketplaces", "limits.costPerMonth", "audit.file",
+		"audit.required", "sessions.required":
 		return true
 	}
 	return k.setBy == onlyStricter || strings.HasPrefix(k.name, "sandbox.")
@@ -768,6 +793,8 @@ func (l *loader) counts(from layer, setting key, val *node) bool {
 	}
 	why := ""
 	switch {
+	case setting.setBy == fromManaged && from.origin != permission.Managed:
+		why = "is read only from managed settings"
 	case setting.setBy == fromOwner && (from.project || from.flag):
 		why = "is read only from managed and user settings"
 	case from.project && setting.setBy == fromUser:

@@ -101,7 +101,19 @@ type Settings struct {
 		Tokens  int     `json:"tokens"`
 		Cost    float64 `json:"cost"`
 		Minutes float64 `json:"minutes"`
+		// CostPerMonth is that of all sessions of the user.
+		CostPerMonth float64 `json:"costPerMonth"`
 	} `json:"limits"`
+	Audit struct {
+		File     string `json:"file"`
+		Required bool   `json:"required"`
+	} `json:"audit"`
+	Sessions struct {
+		Required bool `json:"required"`
+	} `json:"sessions"`
+	Trust struct {
+		Folders []string `json:"folders"`
+	} `json:"trust"`
 	Telemetry struct {
 		Endpoint string            `json:"endpoint"`
 		Headers  map[string]string `json:"headers"`

@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/telemetry"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/sources"
@@ -108,8 +109,10 @@ func (f *batchFlags) work(c *cobra.Command, q batch.Queue, b batch.Batch) error 
 		fmt.Fprintln(c.ErrOrStderr(), "\nknack: the running tasks end first; Ctrl-C again stops them")
 	})
 	defer stop()
+	env, traced := telemetry.Batch(ctx, engine.Env(nil), version(), b.Name)
+	defer traced()
 	for {
-		err := w.work(ctx, drain, f)
+		err := w.work(ctx, drain, f, env)
 		w.view.end()
 		if err == nil && w.out != nil {
 			err = fmt.Errorf("the results could not be written: %w", w.out)
@@ -132,11 +135,14 @@ func (f *batchFlags) create() (*os.File, error) {
 	return outfile.Open(sources.Root("."), f.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
-// work runs a worker and shows what happens until no task can run.
-func (w *batchRunner) work(ctx context.Context, drain <-chan struct{}, f *batchFlags) error {
+// work runs a worker and shows what happens until no task can run. env are variables for the runs.
+func (w *batchRunner) work(ctx context.Context, drain <-chan struct{}, f *batchFlags, env []string) error {
 	o, err := workerOptions("batch", f.lease)
 	if err != nil {
 		return err
+	}
+	if env != nil {
+		o.Environ = append(os.Environ(), env...)
 	}
 	o.Bypass, o.Unconfined = true, true // the flags of its tasks are those of this command
 	events := make(chan work.Event)

@@ -199,6 +199,8 @@ func commands() []namedCommand {
 		{"sandbox", sandboxCommand},
 		{"settings", settingsCommand},
 		{"permission", permissionCommand},
+		{"policy", policyCommand},
+		{"audit", auditCommand},
 		{"tool", toolCommand},
 		{"batch", batchCommand},
 		{"worker", workerCommand},

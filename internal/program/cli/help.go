@@ -110,6 +110,7 @@ var topics = [...]struct{ name, short string }{
 	{"hooks", "Commands that run on events, to decide or to be notified"},
 	{"models", "Names of models, other servers, prices"},
 	{"schedules", "Times of schedules and loops, missed runs, limits"},
+	{"telemetry", "OpenTelemetry and audit: what is told to whom"},
 	{"environment", "Environment variables and exit codes"},
 	{"formats", "Formats for programs that run knack"},
 }

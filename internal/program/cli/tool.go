@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
+	"github.com/knack-agent/knack/engine/part/audit"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool"
@@ -108,7 +109,14 @@ code is 1 if the result is an error.`,
 			}
 			var jobs coding.Jobs
 			defer jobs.Close()
-			g, err := userGate(e, deny)
+			require, end, err := audit.Outside(e.Project(), func(p knack.Problem) {
+				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", p)
+			})
+			if err != nil {
+				return err
+			}
+			defer end()
+			g, err := userGate(e, deny, require)
 			if err != nil {
 				return err
 			}
@@ -137,7 +145,7 @@ code is 1 if the result is an error.`,
 // userGate returns the gate for a call that the user typed. It decides as in a run, except that
 // what would need approval is allowed, unless a managed rule asks for it or it concerns
 // secrets or protected paths.
-func userGate(e *engine.Engine, deny []string) (tool.Gate, error) {
+func userGate(e *engine.Engine, deny []string, require func(gate.Record) error) (tool.Gate, error) {
 	place, rules := e.PathContext(), e.Project().Rules()
 	denied, problems := permission.ParseRules(deny, permission.Flag, place.Dir, part.KnownTools().AllNames()...)
 	for _, p := range problems {
@@ -146,7 +154,7 @@ func userGate(e *engine.Engine, deny []string) (tool.Gate, error) {
 		}
 	}
 	rules.Deny = slices.Concat(rules.Deny, denied)
-	return gate.New(gate.Options{Rules: rules, Paths: place, Approver: gate.Typed})
+	return gate.New(gate.Options{Rules: rules, Paths: place, Approver: gate.Typed, Require: require})
 }
 
 // A toolOutput is a result as `knack tool run` prints it.

@@ -28,6 +28,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/traceparent"
 	"github.com/knack-agent/knack/run/mcp"
 )
 
@@ -39,6 +40,7 @@ type skillInput struct {
 }
 
 func (s *Server) callSkill(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+	ctx = traceparent.With(ctx, traceparent.OfMeta(r.Params.Meta)) // for inline commands
 	var in skillInput
 	text, err := "", error(nil)
 	if len(r.Params.Arguments) > 0 {
