@@ -422,16 +422,6 @@ func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error
 		return mcp.Answer{}, err
 	}
 	out := mcp.Answer{Accepted: !a.Declined && a.Option != OptionNo, Values: map[string]any{}}
-	r := gate.Record{Tool: "mcp__" + mcp.Safe(q.Server), Asked: true,
-		Decision: permission.Decision{Verdict: permission.Deny, Reason: "the question of the MCP server was declined"}}
-	if out.Accepted {
-		r.Answer.Choice = gate.Once
-		r.Decision = permission.Decision{Verdict: permission.Allow, Reason: "the question of the MCP server was answered"}
-	}
-	if err := s.parts.require(r); err != nil {
-		return mcp.Answer{}, err
-	}
-	s.engine.Project().audit(s.log)(r)
 	for name, data := range a.Values {
 		var v any
 		if json.Unmarshal(data, &v) == nil {
@@ -439,6 +429,10 @@ func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error
 		}
 	}
 	out = s.hooks.elicited(ctx, q, out)
-	s.engine.Project().audit(s.log)(elicitation(q, out, "the user"))
+	r := elicitation(q, out, "the user")
+	if err := s.parts.require(r); err != nil {
+		return mcp.Answer{}, err
+	}
+	s.engine.Project().audit(s.log)(r)
 	return out, nil
 }

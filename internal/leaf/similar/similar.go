@@ -45,7 +45,12 @@ func Distance(a, b string, max int) int {
 	if len(a)-len(b) > max || len(b)-len(a) > max {
 		return max + 1
 	}
-	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	var short [96]int // names are: so nothing is allocated
+	rows, n := short[:], len(b)+1
+	if 3*n > len(rows) {
+		rows = make([]int, 3*n)
+	}
+	before, last, next := rows[:n], rows[n:2*n], rows[2*n:3*n]
 	for j := range last {
 		last[j] = j
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,15 +13,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part/audit"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/gate"
 )
 
 func auditCommand() *cobra.Command {
 	c := &cobra.Command{Use: "audit", Short: "Show and verify the audit file of your administrator"}
 	c.AddCommand(auditShowCommand(), auditVerifyCommand())
 	return c
+}
+
+// auditCalls returns what a gate outside of a session requires; nil: nothing. end is called after the last call.
+func auditCalls(p *engine.Project, errs io.Writer) (require func(gate.Record) error, end func(), err error) {
+	return audit.Outside(p, func(x knack.Problem) { fmt.Fprintf(errs, "knack: warn: %s\n", plain.Line(x.String())) })
 }
 
 // auditFile returns the file that is named, or else that of the managed settings.

@@ -14,7 +14,6 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
-	"github.com/knack-agent/knack/engine/part/audit"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool"
@@ -109,9 +108,7 @@ code is 1 if the result is an error.`,
 			}
 			var jobs coding.Jobs
 			defer jobs.Close()
-			require, end, err := audit.Outside(e.Project(), func(p knack.Problem) {
-				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", p)
-			})
+			require, end, err := auditCalls(e.Project(), c.ErrOrStderr())
 			if err != nil {
 				return err
 			}
