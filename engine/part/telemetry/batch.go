@@ -35,18 +35,15 @@ func Batch(ctx context.Context, env engine.Env, version, name string) (environ [
 	if c == nil {
 		return nil, func() {}
 	}
-	c.metrics.URL = ""                                // it has none
-	p, err := newPipeline(c, version, func(error) {}) // the runs say it
-	if err != nil {
-		return nil, func() {}
-	}
-	attrs := []attribute.KeyValue{attribute.String(keyOperation, "invoke_workflow")}
+	c.metrics.URL = ""                           // it has none
+	p := newPipeline(c, version, func(error) {}) // the runs say it
+	span := p.sampler.Begin(trace.SpanContextFromContext(below(ctx, env)), c.names.of(spanBatch), trace.SpanKindInternal,
+		attribute.String(keyOperation, "invoke_workflow"))
 	if c.content {
-		attrs = append(attrs, attribute.String(keyBatch, name))
+		span.Set(attribute.String(keyBatch, name))
 	}
-	ctx, span := p.tracer.Start(below(ctx, env), c.names.of(spanBatch), trace.WithAttributes(attrs...))
-	return placeOf(ctx).Env(), func() {
-		span.End()
+	return placeOf(trace.ContextWithSpanContext(ctx, span.Context)).Env(), func() {
+		p.finish(span, false)
 		p.close()
 	}
 }

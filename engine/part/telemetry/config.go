@@ -36,7 +36,8 @@ type configuration struct {
 	names                 naming
 	delta                 bool          // metrics say what came since the last time
 	every                 time.Duration // how often metrics are sent
-	key                   string        // the same for the same configuration
+	sampler               otlp.Sampler
+	key                   string // the same for the same configuration
 }
 
 // A source is where a configuration comes from: an [engine.Project], or the user's settings alone.
@@ -58,7 +59,8 @@ func configure(p source, env engine.Env, version string) (c *configuration, prob
 		return nil, nil
 	}
 	c = &configuration{content: set.Telemetry.Content, every: time.Minute,
-		delta: strings.EqualFold(env.Get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"), "delta")}
+		sampler: otlp.Sampler{Name: env.Get("OTEL_TRACES_SAMPLER"), Arg: env.Get("OTEL_TRACES_SAMPLER_ARG")},
+		delta:   strings.EqualFold(env.Get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"), "delta")}
 	if set.Telemetry.Names == "claude_code" {
 		c.names = claudeCode()
 	}

@@ -9,12 +9,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/knack-agent/knack/engine/part/telemetry/otlp"
 )
@@ -29,105 +23,68 @@ const (
 
 // A pipeline keeps what has happened until the collector has it. Nothing waits for it but close.
 type pipeline struct {
-	tracer  trace.Tracer
-	spans   *sdktrace.TracerProvider
-	meters  *sdkmetric.MeterProvider
-	reader  *sdkmetric.ManualReader
+	sampler otlp.Sampler
+	meters  otlp.Meter
 	meter   instruments
 	out     *otlp.Exporter
 	every   time.Duration
-	failed  func(error) // called once
+	failed  func(error) // of the goroutine that sends; nil: it was called
 	wake    chan struct{}
 	stopped chan struct{}
 	stop    context.CancelFunc // of requests that are under way
 	ended   chan struct{}
 
 	mu      sync.Mutex
-	ready   []sdktrace.ReadOnlySpan
+	ready   []*otlp.Span
 	records []otlp.Record
 }
 
 // instruments are the metrics.
 type instruments struct {
-	tokens                                metric.Int64Histogram // nil: tokenSum is used
-	tokenSum                              metric.Int64Counter
-	duration, toolTime                    metric.Float64Histogram
-	cost                                  metric.Float64Counter
-	sessions, decisions, skills, dropping metric.Int64Counter
+	tokens, duration, toolTime, cost, sessions, decisions, skills, dropping *otlp.Instrument
 }
 
-// newPipeline builds the SDK. failed is called when the collector fails for the first time.
-func newPipeline(c *configuration, version string, failed func(error)) (*pipeline, error) {
-	all := append(slices.Clone(c.resource), attribute.String("service.instance.id", rand.Text()))
-	scope := "github.com/knack-agent/knack"
-	temporality := sdkmetric.DefaultTemporalitySelector
-	if c.delta {
-		temporality = func(sdkmetric.InstrumentKind) metricdata.Temporality { return metricdata.DeltaTemporality }
-	}
-	p := &pipeline{reader: sdkmetric.NewManualReader(sdkmetric.WithTemporalitySelector(temporality)), every: c.every,
-		failed: failed, wake: make(chan struct{}, 1),
+// newPipeline returns a pipeline that sends from now on. failed is called when the collector fails for the first time.
+func newPipeline(c *configuration, version string, failed func(error)) *pipeline {
+	p := &pipeline{sampler: c.sampler, every: c.every, failed: failed, wake: make(chan struct{}, 1),
 		stopped: make(chan struct{}), ended: make(chan struct{})}
-	p.out = &otlp.Exporter{Traces: c.traces, Metrics: c.metrics, Logs: c.logs, Resource: all, Scope: scope,
-		Version: version, Stopping: p.stopped, Client: &http.Client{
+	p.meters.Delta = c.delta
+	p.out = &otlp.Exporter{Traces: c.traces, Metrics: c.metrics, Logs: c.logs,
+		Resource: append(slices.Clone(c.resource), attribute.String("service.instance.id", rand.Text())),
+		Scope:    "github.com/knack-agent/knack", Version: version, Stopping: p.stopped, Client: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	res := resource.NewSchemaless(all...)
-	p.spans = sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithSpanProcessor(p))
-	p.meters = sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(p.reader))
-	p.tracer = p.spans.Tracer(scope, trace.WithInstrumentationVersion(version))
-	if err := p.makeInstruments(p.meters.Meter(scope), c.names); err != nil {
-		return nil, err
-	}
+	p.makeInstruments(c.names)
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
 	go func() {
 		defer close(p.ended)
 		p.run(ctx)
 	}()
-	return p, nil
+	return p
 }
 
-func (p *pipeline) makeInstruments(m metric.Meter, names naming) error {
-	var errs [8]error
-	x := &p.meter
+func (p *pipeline) makeInstruments(names naming) {
+	m, x := &p.meters, &p.meter
 	if names.tokenCounter {
-		x.tokenSum, errs[0] = m.Int64Counter(names.of(metricTokens), metric.WithUnit("tokens"),
-			metric.WithDescription("Tokens that models used"))
+		x.tokens = m.Counter(names.of(metricTokens), "tokens", "Tokens that models used", true)
 	} else {
-		x.tokens, errs[0] = m.Int64Histogram(names.of(metricTokens), metric.WithUnit("{token}"),
-			metric.WithDescription("Tokens that a request used"), metric.WithExplicitBucketBoundaries(1, 4, 16, 64, 256, 1024,
-				4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864))
+		x.tokens = m.Histogram(names.of(metricTokens), "{token}", "Tokens that a request used", 1, 4, 16, 64, 256, 1024, 4096,
+			16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 	}
-	bounds := metric.WithExplicitBucketBoundaries(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48,
-		40.96, 81.92)
-	x.duration, errs[1] = m.Float64Histogram(names.of(metricDuration), metric.WithUnit("s"), bounds,
-		metric.WithDescription("How long turns and requests to models took"))
-	x.toolTime, errs[2] = m.Float64Histogram(names.of(metricToolTime), metric.WithUnit("s"), bounds,
-		metric.WithDescription("How long calls of tools took, with the wait for an answer"))
-	x.cost, errs[3] = m.Float64Counter(names.of(metricCost), metric.WithUnit("USD"),
-		metric.WithDescription("What requests to models cost"))
-	x.sessions, errs[4] = m.Int64Counter(names.of(metricSessions), metric.WithDescription("Sessions that began"))
-	x.decisions, errs[5] = m.Int64Counter(names.of(metricDecisions),
-		metric.WithDescription("Decisions whether a call may run"))
-	x.skills, errs[6] = m.Int64Counter(names.of(metricSkills), metric.WithDescription("Skills that came into use"))
-	x.dropping, errs[7] = m.Int64Counter(names.of(metricDropped),
-		metric.WithDescription("Spans and log records that could not be sent"))
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	seconds := []float64{0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
+	x.duration = m.Histogram(names.of(metricDuration), "s", "How long turns and requests to models took", seconds...)
+	x.toolTime = m.Histogram(names.of(metricToolTime), "s", "How long calls of tools took, with the wait for an answer",
+		seconds...)
+	x.cost = m.Counter(names.of(metricCost), "USD", "What requests to models cost", false)
+	x.sessions = m.Counter(names.of(metricSessions), "", "Sessions that began", true)
+	x.decisions = m.Counter(names.of(metricDecisions), "", "Decisions whether a call may run", true)
+	x.skills = m.Counter(names.of(metricSkills), "", "Skills that came into use", true)
+	x.dropping = m.Counter(names.of(metricDropped), "", "Spans and log records that could not be sent", true)
 }
 
-// OnStart, OnEnd, ForceFlush and Shutdown make the pipeline a span processor.
-func (p *pipeline) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
-
-func (p *pipeline) ForceFlush(context.Context) error { return nil }
-
-func (p *pipeline) Shutdown(context.Context) error { return nil }
-
-func (p *pipeline) OnEnd(s sdktrace.ReadOnlySpan) {
-	if !s.SpanContext().IsSampled() || p.out.Traces.URL == "" {
+// finish ends a span and keeps it.
+func (p *pipeline) finish(s *otlp.Span, failed bool) {
+	if !s.Finish(failed) || !s.Context.IsSampled() || p.out.Traces.URL == "" {
 		return
 	}
 	p.mu.Lock()
@@ -171,7 +128,7 @@ func (p *pipeline) queued(n int) {
 
 func (p *pipeline) drop(signal string, n int) {
 	if n > 0 {
-		p.meter.dropping.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String(keySignal, signal)))
+		p.meter.dropping.Add(float64(n), attribute.String(keySignal, signal))
 	}
 }
 
@@ -225,13 +182,10 @@ func (p *pipeline) sendMetrics(ctx context.Context) {
 	if p.out.Metrics.URL == "" || ctx.Err() != nil {
 		return
 	}
-	var all metricdata.ResourceMetrics
-	err := p.reader.Collect(ctx, &all)
-	rejected := 0
-	if err == nil {
-		rejected, err = p.out.Values(ctx, &all)
+	if all := p.meters.Collect(); len(all) > 0 {
+		rejected, err := p.out.Values(ctx, all)
+		p.sent("metrics", rejected, err)
 	}
-	p.sent("metrics", rejected, err)
 }
 
 // sent counts what the collector did not take.

@@ -21,8 +21,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
@@ -66,16 +64,12 @@ func (g *program) session(_ context.Context, c *engine.Conv) (*engine.Live, erro
 	defer g.mu.Unlock()
 	p := g.open[config.key]
 	if p == nil {
-		made, err := newPipeline(config, c.Project().Version(), func(err error) { c.Notice(unreachable(err)) })
-		if err != nil {
-			return nil, err
-		}
-		p = &opened{pipeline: made}
+		p = &opened{pipeline: newPipeline(config, c.Project().Version(), func(err error) { c.Notice(unreachable(err)) })}
 		g.open[config.key] = p
 	}
 	p.sessions++
-	t := &telemetry{pipeline: p.pipeline, conv: c, config: config, calls: map[string]trace.Span{}}
-	p.meter.sessions.Add(context.Background(), 1)
+	t := &telemetry{pipeline: p.pipeline, conv: c, config: config, calls: map[string]*otlp.Span{}}
+	p.meter.sessions.Add(1)
 	return &engine.Live{Observe: t.observe, Model: t.model, Audit: t.decided, ModeChanged: t.modeChanged,
 		Close: func() error {
 			g.mu.Lock()
@@ -113,7 +107,7 @@ type telemetry struct {
 	config *configuration
 
 	mu    sync.Mutex
-	calls map[string]trace.Span // those that are open, by the call's ID
+	calls map[string]*otlp.Span // those that are open, by the call's ID
 }
 
 // observe begins the span of a step.
@@ -124,7 +118,7 @@ func (t *telemetry) observe(ctx context.Context, s agent.Step) (context.Context,
 	case s.Asks != "":
 		ctx, span := t.start(ctx, spanWait, "", trace.SpanKindInternal, t.text(keyAsks, s.Asks))
 		return ctx, func(o agent.Outcome) {
-			span.SetAttributes(attribute.Bool(keyDeclined, o.No))
+			span.Set(attribute.Bool(keyDeclined, o.No))
 			t.end(span, o.Err)
 		}
 	}
@@ -133,13 +127,14 @@ func (t *telemetry) observe(ctx context.Context, s agent.Step) (context.Context,
 
 // start begins a span, and tells what works in it of its place in the trace.
 func (t *telemetry) start(ctx context.Context, name, of string, kind trace.SpanKind, attrs ...attribute.KeyValue) (
-	context.Context, trace.Span) {
+	context.Context, *otlp.Span) {
 	ctx = below(ctx, t.conv.Project().Env())
 	name = t.config.names.of(name)
 	if of != "" && !t.config.names.short {
 		name += " " + of
 	}
-	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
+	span := t.sampler.Begin(trace.SpanContextFromContext(ctx), name, kind, attrs...)
+	ctx = trace.ContextWithSpanContext(ctx, span.Context)
 	return traceparent.With(ctx, placeOf(ctx)), span
 }
 
@@ -164,12 +159,11 @@ func placeOf(ctx context.Context) traceparent.Place {
 }
 
 // end ends a span. Of an error only the kind is told: its text may have any text.
-func (t *telemetry) end(span trace.Span, err error) {
+func (t *telemetry) end(span *otlp.Span, err error) {
 	if err != nil {
-		span.SetAttributes(t.text(keyError, kindOf(err)))
-		span.SetStatus(codes.Error, "")
+		span.Set(t.text(keyError, kindOf(err)))
 	}
-	span.End()
+	t.finish(span, err != nil)
 }
 
 // kindOf returns a short name for an error.
@@ -232,14 +226,13 @@ func (t *telemetry) turn(ctx context.Context, s agent.Step) (context.Context, fu
 	return ctx, func(o agent.Outcome) {
 		t.entries(ctx, s, from)
 		if end := o.End; end != nil {
-			span.SetAttributes(t.text(keyEnd, string(end.Reason)), t.amount(keyCost, end.Cost))
-			span.SetAttributes(t.usage(end.Usage)...)
+			span.Set(t.text(keyEnd, string(end.Reason)), t.amount(keyCost, end.Cost))
+			span.Set(t.usage(end.Usage)...)
 			if t.config.content {
-				span.SetAttributes(t.text(keyAnswer, t.masked(end.Text)))
+				span.Set(t.text(keyAnswer, t.masked(end.Text)))
 			}
 		}
-		t.meter.duration.Record(ctx, time.Since(begun).Seconds(), metric.WithAttributes(t.text(keyOperation, spanTurn),
-			t.text(keyAgent, name)))
+		t.meter.duration.Add(time.Since(begun).Seconds(), t.text(keyOperation, spanTurn), t.text(keyAgent, name))
 		t.end(span, o.Err)
 	}
 }
@@ -253,7 +246,7 @@ func leadOf(c *engine.Conv) string {
 }
 
 // prompt tells of the user's message that began a turn.
-func (t *telemetry) prompt(ctx context.Context, span trace.Span, s agent.Step, from int) {
+func (t *telemetry) prompt(ctx context.Context, span *otlp.Span, s agent.Step, from int) {
 	if s.Agent != nil {
 		return
 	}
@@ -264,7 +257,7 @@ func (t *telemetry) prompt(ctx context.Context, span trace.Span, s agent.Step, f
 		text := llm.TextOf(e.User.Parts)
 		t.log(ctx, e.Time, eventPrompt, t.number(keyLength, len(text)))
 		if t.config.content {
-			span.SetAttributes(t.text(keyPrompt, t.masked(text)))
+			span.Set(t.text(keyPrompt, t.masked(text)))
 		}
 		return
 	}
@@ -280,7 +273,7 @@ func (t *telemetry) entries(ctx context.Context, s agent.Step, from int) {
 			if k := t.conv.Skill(a.Skill); k != nil {
 				attrs = append(attrs, t.text(keyOrigin, string(k.Origin.Kind)))
 			}
-			t.meter.skills.Add(ctx, 1, metric.WithAttributes(attrs...))
+			t.meter.skills.Add(1, attrs...)
 			t.log(ctx, e.Time, eventSkill, append(attrs, t.number(keyTokens, a.Tokens))...)
 		case e.Release != nil:
 			t.log(ctx, e.Time, eventReleased, t.text(keySkill, e.Release.Skill), t.text(keyReleased, e.Release.Reason),
@@ -308,7 +301,7 @@ func (t *telemetry) call(ctx context.Context, s agent.Step) (context.Context, fu
 	ctx, span := t.start(ctx, spanTool, name, trace.SpanKindInternal, t.text(keyOperation, spanTool), t.session(), tool,
 		t.text(keyToolType, kind), t.text(keyCall, s.Call.ID))
 	if t.config.content {
-		span.SetAttributes(t.text(keyArguments, t.masked(string(s.Call.Input))))
+		span.Set(t.text(keyArguments, t.masked(string(s.Call.Input))))
 	}
 	t.mu.Lock()
 	t.calls[s.Call.ID] = span
@@ -321,25 +314,24 @@ func (t *telemetry) call(ctx context.Context, s agent.Step) (context.Context, fu
 		labels := []attribute.KeyValue{tool}
 		if o.Result.IsError {
 			labels = append(labels, t.text(keyError, "tool_error"))
-			span.SetStatus(codes.Error, "")
 		}
 		if a := o.Result.Activation; a != nil {
-			span.SetAttributes(t.text(keySkill, a.Skill.Name), t.text(keyOrigin, string(a.Skill.Origin.Kind)))
+			span.Set(t.text(keySkill, a.Skill.Name), t.text(keyOrigin, string(a.Skill.Origin.Kind)))
 			if !t.config.names.short {
-				span.SetName(t.config.names.of(spanTool) + " " + name + " " + a.Skill.Name)
+				span.Rename(t.config.names.of(spanTool) + " " + name + " " + a.Skill.Name)
 			}
 			if t.config.content {
-				span.SetAttributes(t.text(keyDescription, t.masked(a.Skill.Description)))
+				span.Set(t.text(keyDescription, t.masked(a.Skill.Description)))
 			}
 		}
 		if t.config.content {
-			span.SetAttributes(t.text(keyResult, t.masked(llm.TextOf(o.Result.Parts))))
+			span.Set(t.text(keyResult, t.masked(llm.TextOf(o.Result.Parts))))
 		}
-		span.SetAttributes(labels...)
-		t.meter.toolTime.Record(ctx, took.Seconds(), metric.WithAttributes(labels...))
+		span.Set(labels...)
+		t.meter.toolTime.Add(took.Seconds(), labels...)
 		t.log(ctx, time.Now(), eventTool, tool, attribute.Bool(t.config.names.of(keySuccess), !o.Result.IsError),
 			t.number(keyDuration, int(took.Milliseconds())))
-		span.End()
+		t.finish(span, o.Result.IsError)
 	}
 }
 
@@ -352,10 +344,10 @@ func (t *telemetry) decided(r gate.Record) {
 	t.mu.Unlock()
 	ctx := context.Background()
 	if ok {
-		ctx = trace.ContextWithSpan(ctx, span)
-		span.SetAttributes(attrs[1:]...)
+		ctx = trace.ContextWithSpanContext(ctx, span.Context)
+		span.Set(attrs[1:]...)
 	}
-	t.meter.decisions.Add(ctx, 1, metric.WithAttributes(attrs...))
+	t.meter.decisions.Add(1, attrs...)
 	if t.config.content && r.Decision.Rule != "" {
 		attrs = append(attrs, t.text(keyRule, t.masked(r.Decision.Rule)))
 	}
@@ -413,7 +405,7 @@ func (m model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event
 type request struct {
 	of     *telemetry
 	info   llm.Info
-	span   trace.Span
+	span   *otlp.Span
 	labels []attribute.KeyValue
 	begun  time.Time
 	first  time.Duration // until the first event; 0: none came
@@ -428,7 +420,7 @@ func (t *telemetry) request(ctx context.Context, info llm.Info, req *llm.Request
 		t.text(keyProvider, providerName(provider)), t.text(keyModel, name)}}
 	ctx, r.span = t.start(ctx, spanChat, name, trace.SpanKindClient, append(r.labels, t.session())...)
 	if req.Effort != "" {
-		r.span.SetAttributes(t.text(keyEffort, req.Effort))
+		r.span.Set(t.text(keyEffort, req.Effort))
 	}
 	return ctx, r
 }
@@ -466,17 +458,17 @@ func (r *request) end(ctx context.Context) {
 		r.err = context.Canceled
 	}
 	if r.first > 0 {
-		r.span.SetAttributes(t.amount(keyFirst, r.first.Seconds()))
+		r.span.Set(t.amount(keyFirst, r.first.Seconds()))
 	}
 	if a := r.answer; a != nil {
 		cost := r.info.Price.Cost(a.Usage)
-		r.span.SetAttributes(append(t.usage(a.Usage), t.amount(keyCost, cost), t.text(keyAnswerModel, a.Model),
+		r.span.Set(append(t.usage(a.Usage), t.amount(keyCost, cost), t.text(keyAnswerModel, a.Model),
 			attribute.StringSlice(t.config.names.of(keyFinish), []string{string(a.Stop)}))...)
 		if t.config.content {
-			r.span.SetAttributes(t.text(keyAnswer, t.masked(llm.TextOf(a.Message.Parts))))
+			r.span.Set(t.text(keyAnswer, t.masked(llm.TextOf(a.Message.Parts))))
 		}
-		t.countTokens(ctx, a.Usage, r.labels)
-		t.meter.cost.Add(ctx, cost, metric.WithAttributes(r.labels[1:]...))
+		t.countTokens(a.Usage, r.labels)
+		t.meter.cost.Add(cost, r.labels[1:]...)
 		t.log(ctx, time.Now(), eventRequest, append(append(t.usage(a.Usage), r.labels[1:]...), t.amount(keyCost, cost),
 			duration)...)
 	} else {
@@ -491,24 +483,18 @@ func (r *request) end(ctx context.Context) {
 	if r.err != nil {
 		labels = append(labels[:len(labels):len(labels)], t.text(keyError, kindOf(r.err)))
 	}
-	t.meter.duration.Record(ctx, took.Seconds(), metric.WithAttributes(labels...))
+	t.meter.duration.Add(took.Seconds(), labels...)
 	t.end(r.span, r.err)
 }
 
 // countTokens counts what a request used.
-func (t *telemetry) countTokens(ctx context.Context, u llm.Usage, labels []attribute.KeyValue) {
+func (t *telemetry) countTokens(u llm.Usage, labels []attribute.KeyValue) {
 	for _, x := range []struct {
 		kind string
 		n    int
 	}{{"input", u.Input}, {"output", u.Output}, {"cache_read", u.CacheRead}, {"cache_creation", u.CacheWrite}} {
-		if x.n == 0 {
-			continue
-		}
-		with := metric.WithAttributes(append(labels[:len(labels):len(labels)], t.text(keyTokenType, x.kind))...)
-		if t.meter.tokens != nil {
-			t.meter.tokens.Record(ctx, int64(x.n), with)
-		} else {
-			t.meter.tokenSum.Add(ctx, int64(x.n), with)
+		if x.n != 0 {
+			t.meter.tokens.Add(float64(x.n), append(labels[:len(labels):len(labels)], t.text(keyTokenType, x.kind))...)
 		}
 	}
 }

@@ -807,7 +807,11 @@ func (l *loader) counts(from layer, setting key, val *node) bool {
 	if why == "" {
 		return true
 	}
-	from.problem(val.at, codeIgnored, knack.Warn, "set it in your own settings", "%s %s", setting.name, why)
+	hint := "set it in your own settings"
+	if setting.setBy == fromManaged {
+		hint = "only an administrator sets it"
+	}
+	from.problem(val.at, codeIgnored, knack.Warn, hint, "%s %s", setting.name, why)
 	return false
 }
 

@@ -6,9 +6,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // The types are the messages of OTLP in their JSON mapping: lowerCamelCase, IDs as hexadecimal digits, 64-bit integers
@@ -32,13 +29,11 @@ type span struct {
 	Start      string     `json:"startTimeUnixNano"`
 	End        string     `json:"endTimeUnixNano"`
 	Attributes []keyValue `json:"attributes,omitempty"`
-	Dropped    int        `json:"droppedAttributesCount,omitempty"`
 	Status     status     `json:"status"`
 }
 
 type status struct {
-	Message string `json:"message,omitempty"`
-	Code    int    `json:"code,omitempty"`
+	Code int `json:"code,omitempty"` // 2: it failed
 }
 
 // Flags of a span: whether the parent is of another program is known, and whether it is.
@@ -47,22 +42,19 @@ const (
 	flagRemote = 0x200
 )
 
-func spanOf(s sdktrace.ReadOnlySpan) span {
-	c, parent := s.SpanContext(), s.Parent()
+func spanOf(s *Span) span {
+	c, parent := s.Context, s.Parent
 	out := span{TraceID: c.TraceID().String(), SpanID: c.SpanID().String(), TraceState: c.TraceState().String(),
-		Flags: uint32(c.TraceFlags()) | flagKnown, Name: s.Name(), Kind: int(s.SpanKind()), Start: nanos(s.StartTime()),
-		End: nanos(s.EndTime()), Attributes: attributes(s.Attributes()), Dropped: s.DroppedAttributes()}
+		Flags: uint32(c.TraceFlags()) | flagKnown, Name: s.Name, Kind: int(s.Kind), Start: nanos(s.Start),
+		End: nanos(s.End), Attributes: attributes(s.Attrs)}
 	if parent.SpanID().IsValid() {
 		out.Parent = parent.SpanID().String()
 	}
 	if parent.IsRemote() {
 		out.Flags |= flagRemote
 	}
-	switch s.Status().Code { // the numbers of the API are others
-	case codes.Ok:
-		out.Status.Code = 1
-	case codes.Error:
-		out.Status = status{s.Status().Description, 2}
+	if s.Failed {
+		out.Status.Code = 2
 	}
 	return out
 }
@@ -143,55 +135,35 @@ type point struct {
 	Max    any       `json:"max,omitempty"`
 }
 
-// metricOf returns a sum or a histogram; ok is false for what the program does not make.
-func metricOf(m metricdata.Metrics) (out metric, ok bool) {
-	out = metric{Name: m.Name, Description: m.Description, Unit: m.Unit}
-	switch d := m.Data.(type) {
-	case metricdata.Sum[int64]:
-		out.Sum = &sum{Temporality: temporality(d.Temporality), Monotonic: d.IsMonotonic}
-		for _, p := range d.DataPoints {
-			x := pointOf(p.Attributes, p.StartTime, p.Time)
-			x.Int = strconv.FormatInt(p.Value, 10)
-			out.Sum.Points = append(out.Sum.Points, x)
-		}
-		return out, len(d.DataPoints) > 0
-	case metricdata.Sum[float64]:
-		out.Sum = &sum{Temporality: temporality(d.Temporality), Monotonic: d.IsMonotonic}
-		for _, p := range d.DataPoints {
-			x := pointOf(p.Attributes, p.StartTime, p.Time)
-			x.Double = double(p.Value)
-			out.Sum.Points = append(out.Sum.Points, x)
-		}
-		return out, len(d.DataPoints) > 0
-	case metricdata.Histogram[int64]:
-		return histogramOf(out, d)
-	case metricdata.Histogram[float64]:
-		return histogramOf(out, d)
+func metricOf(m Metric) metric {
+	all := &sum{Temporality: 2, Points: make([]point, len(m.Points))}
+	if m.Delta {
+		all.Temporality = 1
 	}
-	return out, false
-}
-
-func histogramOf[N int64 | float64](out metric, d metricdata.Histogram[N]) (metric, bool) {
-	out.Histogram = &sum{Temporality: temporality(d.Temporality)}
-	for _, p := range d.DataPoints {
-		x := pointOf(p.Attributes, p.StartTime, p.Time)
-		x.Count, x.Sum, x.Bounds = strconv.FormatUint(p.Count, 10), double(float64(p.Sum)), p.Bounds
-		for _, n := range p.BucketCounts {
-			x.Counts = append(x.Counts, strconv.FormatUint(n, 10))
+	for i, p := range m.Points {
+		x := point{Attributes: attributes(p.Attrs), Start: nanos(p.Start), Time: nanos(p.Time)}
+		switch {
+		case m.Histogram:
+			x.Count, x.Sum, x.Bounds = strconv.FormatUint(p.Count, 10), double(p.Sum), p.Bounds
+			x.Min, x.Max = double(p.Min), double(p.Max)
+			for _, n := range p.Counts {
+				x.Counts = append(x.Counts, strconv.FormatUint(n, 10))
+			}
+		case m.Integers:
+			x.Int = strconv.FormatInt(int64(p.Sum), 10)
+		default:
+			x.Double = double(p.Sum)
 		}
-		if least, ok := p.Min.Value(); ok {
-			x.Min = double(float64(least))
-		}
-		if most, ok := p.Max.Value(); ok {
-			x.Max = double(float64(most))
-		}
-		out.Histogram.Points = append(out.Histogram.Points, x)
+		all.Points[i] = x
 	}
-	return out, len(d.DataPoints) > 0
-}
-
-func pointOf(set attribute.Set, start, now time.Time) point {
-	return point{Attributes: attributes(set.ToSlice()), Start: nanos(start), Time: nanos(now)}
+	out := metric{Name: m.Name, Description: m.Description, Unit: m.Unit}
+	if m.Histogram {
+		out.Histogram = all
+	} else {
+		all.Monotonic = true
+		out.Sum = all
+	}
+	return out
 }
 
 type record struct {
@@ -216,12 +188,4 @@ func recordOf(r Record) record {
 		out.TraceID, out.SpanID = r.Span.TraceID().String(), r.Span.SpanID().String()
 	}
 	return out
-}
-
-// temporality returns OTLP's number, which is not that of the SDK.
-func temporality(t metricdata.Temporality) int {
-	if t == metricdata.DeltaTemporality {
-		return 1
-	}
-	return 2
 }
