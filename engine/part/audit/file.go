@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -133,6 +134,9 @@ func (f *file) append(ctx context.Context, entries []Entry) (err error) {
 		return fmt.Errorf("it cannot be locked: %w", err)
 	}
 	defer lock.Unlock()
+	if err := f.rotate(); err != nil {
+		return err
+	}
 	out, err := openRegular(f.path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return err
@@ -173,11 +177,26 @@ func (f *file) append(ctx context.Context, entries []Entry) (err error) {
 	}
 	end.size, end.open = info.Size()+int64(len(text)), false
 	f.last = end
-	if end.size >= f.max {
-		// Where the file can only be appended to it stays one: that is an administrator's choice.
-		if os.Rename(f.path, f.path+"."+strconv.Itoa(end.n)) == nil {
-			f.last = tail{}
-		}
+	return nil
+}
+
+// rotate gives a file that is too large another name. Where that is not possible, because the file can only be appended
+// to, it stays: that is the administrator's choice.
+func (f *file) rotate() error {
+	info, err := os.Lstat(f.path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() < f.max {
+		return nil
+	}
+	old, err := openRegular(f.path, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	end, err := readTail(old, info.Size())
+	if err = errors.Join(err, old.Close()); err != nil { // Windows renames no open file
+		return err
+	}
+	if os.Rename(f.path, f.path+"."+strconv.Itoa(end.n)) == nil {
+		f.last = tail{}
 	}
 	return nil
 }
@@ -206,16 +225,9 @@ func openRegular(path string, flag int) (*os.File, error) {
 	named, err2 := os.Lstat(path)
 	if err := errors.Join(err, err2); err != nil || !os.SameFile(opened, named) || !opened.Mode().IsRegular() {
 		f.Close()
-		return nil, cmpErr(err, fmt.Errorf("%s is not a regular file", path))
+		return nil, cmp.Or(err, fmt.Errorf("%s is not a regular file", path))
 	}
 	return f, nil
-}
-
-func cmpErr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
 }
 
 // maxLine is how long a line may be, in bytes. What would be longer is cut before it is written.

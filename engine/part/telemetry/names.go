@@ -58,6 +58,7 @@ const (
 	keySuccess  = "knack.success"
 	keyLength   = "knack.prompt.length" // bytes
 	keySignal   = "knack.telemetry.signal"
+	keyVersion  = "knack.telemetry.conventions"
 	keyBatch    = "knack.batch.name" // with telemetry.content only
 
 	metricTokens    = "gen_ai.client.token.usage"
