@@ -92,6 +92,8 @@ type PluginDir struct {
 	Name, Dir string
 	// Check returns nil if the plugin was installed with a file with this content; nil: it was not installed, but named.
 	Check func(file string, data []byte) error
+	// LanguageServers are the JSON objects that define them, by name, as the plugin was installed.
+	LanguageServers []json.RawMessage
 }
 
 // Keep calls find the first time that the named part asks in this project, and returns the same result from then on: a

@@ -295,7 +295,11 @@ func checkOf(used []usedPlugin, name, skill string) func(file string, data []byt
 func dirsOf(used []usedPlugin) (all []PluginDir) {
 	for _, x := range used {
 		if x.Name != "" && x.Dir != "" {
-			all = append(all, PluginDir{x.Name, x.Dir, checkOf(used, x.Name, "")})
+			dir := PluginDir{Name: x.Name, Dir: x.Dir, Check: checkOf(used, x.Name, "")}
+			for _, part := range x.LanguageServers {
+				dir.LanguageServers = append(dir.LanguageServers, part.JSON)
+			}
+			all = append(all, dir)
 		}
 	}
 	return all

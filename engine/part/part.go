@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/batch"
 	"github.com/knack-agent/knack/engine/part/browser"
 	"github.com/knack-agent/knack/engine/part/budget"
+	"github.com/knack-agent/knack/engine/part/diagnose"
 	"github.com/knack-agent/knack/engine/part/goal"
 	"github.com/knack-agent/knack/engine/part/kits"
 	"github.com/knack-agent/knack/engine/part/memory"
@@ -32,9 +33,10 @@ import (
 	"github.com/knack-agent/knack/run/tool"
 )
 
-// All returns the parts. Undo is the first: it keeps what the innermost tool changes.
+// All returns the parts. Undo is the first after the formatters of diagnose: it keeps what the innermost tools change.
 func All() []engine.Part {
 	return []engine.Part{
+		diagnose.Part(),
 		undo.Part(),
 		reads.Part(),
 		plan.Part(),

@@ -42,7 +42,9 @@ type Plugin struct {
 	Agents   []File
 	Hooks    []Part // JSON for hook.Parse
 	Servers  []Part // JSON objects of MCP servers by name, without a wrapper
-	Tools    []File // programs in the folder tools, or their definitions, that say that they are tools
+	// LanguageServers are JSON objects of language servers by name, see package engine/part/diagnose.
+	LanguageServers []Part
+	Tools           []File // programs in the folder tools, or their definitions, that say that they are tools
 
 	// Extensions are programs for Pi, which do not run here: see [Extension].
 	Extensions []string
@@ -77,7 +79,8 @@ type Part struct {
 
 // IsEmpty reports whether the plugin brings nothing that this program uses.
 func (p *Plugin) IsEmpty() bool {
-	return len(p.Skills)+len(p.Commands)+len(p.Prompts)+len(p.Agents)+len(p.Hooks)+len(p.Servers)+len(p.Tools) == 0
+	return len(p.Skills)+len(p.Commands)+len(p.Prompts)+len(p.Agents)+len(p.Hooks)+len(p.Servers)+len(p.Tools)+
+		len(p.LanguageServers) == 0
 }
 
 // FS returns the files below root for Read. Links inside root work, and those that leave it are

@@ -92,6 +92,7 @@ func Read(fsys fs.FS, o Options) *Plugin {
 	r.readAgents(fields["agents"])
 	r.readHooks(fields["hooks"])
 	r.readServers(fields["mcpServers"])
+	r.readLanguageServers(fields["lspServers"])
 	r.readTools()
 	r.readUnused(fields)
 	return r.Plugin
@@ -739,6 +740,28 @@ func (r *reader) addServersOf(name string, data json.RawMessage) {
 	}
 }
 
+// readLanguageServers reads .lsp.json, and what the manifest adds.
+func (r *reader) readLanguageServers(given json.RawMessage) {
+	const name = ".lsp.json"
+	add := func(name string, data json.RawMessage) {
+		var servers map[string]json.RawMessage
+		if json.Unmarshal(data, &servers) != nil {
+			r.problem(knack.CodeJSONInvalid, knack.Error, name, "not a JSON object: its language servers are not used")
+		} else if len(servers) > 0 {
+			r.LanguageServers = append(r.LanguageServers, Part{Path: name, JSON: data})
+		}
+	}
+	file := func(name string) {
+		if data, ok := r.file(name); ok {
+			add(name, jsonc.Plain(data))
+		}
+	}
+	if _, err := fs.Stat(r.fsys, name); !errors.Is(err, fs.ErrNotExist) {
+		file(name)
+	}
+	r.parts("lspServers", given, name, file, func(raw json.RawMessage) { add(r.Manifest, raw) })
+}
+
 // parts reads a field that is a path, a list of paths and objects, or an object. seen is the file that
 // was read already.
 func (r *reader) parts(field string, given json.RawMessage, seen string, file func(string),
@@ -807,7 +830,6 @@ func (r *reader) hasMark(file string) bool {
 // readUnused names what the tree contains for other programs.
 func (r *reader) readUnused(fields map[string]json.RawMessage) {
 	for _, u := range []struct{ path, key, what string }{
-		{".lsp.json", "lspServers", "language servers"},
 		{".app.json", "apps", "connections that are registered with a vendor"},
 		{"output-styles", "outputStyles", "output styles"},
 		{"workflows", "workflows", "workflows"},

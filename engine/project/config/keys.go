@@ -202,6 +202,12 @@ var table = sync.OnceValue(func() []key {
 			"After how many seconds a worker that hangs loses its tasks to others, unless " +
 				"--lease says otherwise. Default 30; at least 1. One that dies loses them at once.", nil},
 
+		{"languageServers", texts, fromAnyone, nil, "By extension, or several with blanks between, the language server that " +
+			"looks at files which tools have changed: {\".go\": \"gopls\", \".ts .tsx\": \"typescript-language-server --stdio\"}. " +
+			"It runs in the sandbox, without network; the model is told new errors. Default: none.", nil},
+		{"formatters", texts, fromAnyone, nil, "By extension, or several with blanks between, the program that formats files " +
+			"which tools have changed: {\".go\": \"gofmt -w\"}. The file is its last argument; it runs in the sandbox.", nil},
+
 		{"checkpoints", text, fromUser, []string{"on", "off"},
 			"Whether files are kept before tools and commands change them, " +
 				"so that /undo can restore them. Default: on.", nil},

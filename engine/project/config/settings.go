@@ -87,8 +87,11 @@ type Settings struct {
 	Batch struct {
 		Lease float64 `json:"lease"` // seconds; 0: the default
 	} `json:"batch"`
-	Checkpoints string `json:"checkpoints"` // on or off; "": on
-	Git         struct {
+	// LanguageServers and Formatters are command lines by the extensions of files, with blanks between.
+	LanguageServers map[string]string `json:"languageServers"`
+	Formatters      map[string]string `json:"formatters"`
+	Checkpoints     string            `json:"checkpoints"` // on or off; "": on
+	Git             struct {
 		Provenance string `json:"provenance"` // off or note; "": off
 	} `json:"git"`
 	Compaction struct {

@@ -3,6 +3,7 @@ package install
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -95,6 +96,9 @@ func Describe(ctx context.Context, p *plugin.Plugin, dir string) Page {
 				Path: part.Path, Message: "hooks: " + b.Message})
 		}
 	}
+	for _, part := range p.LanguageServers {
+		page.languageServers(part)
+	}
 	for _, t := range p.Tools {
 		page.Runs = append(page.Runs, Run{What: "tool " + t.Name, Text: t.Path})
 	}
@@ -106,6 +110,22 @@ func Describe(ctx context.Context, p *plugin.Plugin, dir string) Page {
 		}
 	}
 	return page
+}
+
+// languageServers adds the programs of language servers, see package engine/part/diagnose.
+func (p *Page) languageServers(part plugin.Part) {
+	var servers map[string]struct {
+		Command string
+		Args    []string
+	}
+	if err := json.Unmarshal(part.JSON, &servers); err != nil {
+		p.Problems = append(p.Problems, knack.Problem{Code: knack.CodePluginInvalid, Severity: knack.Warn, Path: part.Path,
+			Message: "language servers: " + err.Error()})
+	}
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		s := servers[name]
+		p.Runs = append(p.Runs, Run{What: "language server " + name, Text: strings.Join(append([]string{s.Command}, s.Args...), " ")})
+	}
 }
 
 func (p *Page) add(what, text, address string) {
