@@ -47,6 +47,8 @@ type Checkup struct {
 	Terminal *Terminal       `json:"terminal,omitempty"` // nil: not known
 	Skills   map[string]int  `json:"skills"`             // number by state
 	Off      []offItem       `json:"off"`                // what is not used, and why
+	// LanguageServers are those that settings and plugins define.
+	LanguageServers []languageServer `json:"languageServers,omitempty"`
 	// Unused are the settings of other programs that have no effect here.
 	Unused   []engine.UnusedSettings `json:"unused,omitempty"`
 	Problems []knack.Problem         `json:"problems"`
@@ -123,6 +125,7 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 		Version: p.Version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Dir: p.Dir(),
 		Servers: e.Models().Servers(), Trusted: !e.NeedsTrust(), Skills: map[string]int{}, Off: []offItem{},
 		Problems: append([]knack.Problem{}, e.Problems()...), Unused: p.Foreign().Unused(),
+		LanguageServers: languageServers(p),
 	}
 	for _, q := range cat.Problems() {
 		if q.Code == knack.CodeChanged && !slices.Contains(x.Problems, q) {
@@ -283,6 +286,9 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		for i, text := range CacheLines(x.Sandbox.Caches) {
 			line([]string{"caches", ""}[min(i, 1)], "%s", plain.Line(text))
 		}
+	}
+	for i, s := range x.LanguageServers {
+		line([]string{"languages", ""}[min(i, 1)], "%s", s)
 	}
 	if x.Trusted {
 		line("trust", "everything here is trusted")

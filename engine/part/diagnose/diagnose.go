@@ -345,11 +345,11 @@ func (l *live) format(ctx context.Context, in engine.Place, path string) string 
 	}
 	ctx, cancel := context.WithTimeout(ctx, formatTime)
 	defer cancel()
-	var out tail
+	var out head
 	exit, err := in.Workspace.Run(ctx, workspace.Command{Args: append(slices.Clone(args), path), Output: &out,
 		Limits: []workspace.Limit{{NoNetwork: true}}})
 	if err == nil && exit.Code != 0 {
-		err = errors.New(out.last(exit.Code))
+		err = errors.New(out.why(exit.Code))
 	}
 	if err != nil {
 		return "The formatter " + plain.Line(args[0]) + " failed: " + plain.Line(err.Error())
@@ -360,19 +360,20 @@ func (l *live) format(ctx context.Context, in engine.Place, path string) string 
 	return "The formatter " + plain.Line(args[0]) + " changed the file. Read it again before you edit it."
 }
 
-// A tail keeps the beginning of what a program prints.
-type tail struct{ text []byte }
+// A head keeps the beginning of what a program prints.
+type head struct{ text []byte }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *head) Write(p []byte) (int, error) {
 	t.text = append(t.text, p[:min(len(p), max(maxText-len(t.text), 0))]...)
 	return len(p), nil
 }
 
-func (t *tail) last(code int) string {
-	if line := strings.TrimSpace(strings.ToValidUTF8(string(t.text), "")); line != "" {
-		return line
+func (t *head) why(code int) string {
+	why := fmt.Sprintf("it ended with code %d", code)
+	if said := strings.Join(strings.Fields(strings.ToValidUTF8(string(t.text), "")), " "); said != "" {
+		why += ": " + strings.TrimSuffix(said, ".")
 	}
-	return fmt.Sprintf("it ended with code %d", code)
+	return why
 }
 
 // close ends the servers.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -232,5 +233,26 @@ func TestFormatters(t *testing.T) {
 	text, _ := run(t, "plain", map[string]any{"formatters": map[string]string{".x": script}}, write("a.x", "bad\n"))
 	if !strings.Contains(text, "changed the file. Read it again") || !strings.Contains(text, "BAD is wrong") {
 		t.Error(text)
+	}
+}
+
+// TestPlugin: a plugin defines a server in .lsp.json, with its folder and environment filled in.
+func TestPlugin(t *testing.T) {
+	p := enginetest.New(t, "old.x", "")
+	p.Write(t, "../p/.claude-plugin/plugin.json", `{"name": "p", "version": "1.0.0"}`)
+	p.Write(t, "../p/.lsp.json", `{"x": {"command": "${CLAUDE_PLUGIN_ROOT}/server", "args": ["--dir", "${CLAUDE_PLUGIN_ROOT}"],
+		"extensionToLanguage": {".X": "ex", "y": "why"}}}`)
+	o := p.Options(llmtest.New())
+	o.Plugins = []string{filepath.Join(p.Dir, "../p")}
+	e, _ := p.Open(t, o, nil, engine.SessionOptions{})
+	all, problems := diagnose.Defined(e.Project())
+	if len(all) != 1 || len(problems) > 0 {
+		t.Fatal(all, problems)
+	}
+	s := all[0]
+	dir := strings.TrimSuffix(s.Args[0], "/server")
+	if s.From != "the plugin p" || !filepath.IsAbs(dir) || s.Args[2] != dir || s.Languages[".x"] != "ex" ||
+		s.Languages[".y"] != "why" || s.Missing == "" {
+		t.Errorf("%+v", s)
 	}
 }

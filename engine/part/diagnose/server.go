@@ -85,7 +85,8 @@ func start(d *Server, in engine.Place) *server {
 		fromServer.Close() // or what the process has written would wait to be read
 		toServer.Close()
 	}
-	cmd := workspace.Command{Args: d.Args, Env: d.env, Stdin: stdin, Output: stdout, Stderr: io.Discard,
+	var said head
+	cmd := workspace.Command{Args: d.Args, Env: d.env, Stdin: stdin, Output: stdout, Stderr: &said,
 		Limits: []workspace.Limit{{NoNetwork: true}}}
 	if d.dir != "" {
 		cmd.Allow.Read = []string{d.dir}
@@ -94,7 +95,7 @@ func start(d *Server, in engine.Place) *server {
 		defer close(s.ended)
 		exit, err := in.Workspace.Run(ctx, cmd)
 		if err == nil {
-			err = fmt.Errorf("it ended with code %d", exit.Code)
+			err = errors.New(said.why(exit.Code))
 		}
 		s.fail(err)
 		stdin.CloseWithError(io.ErrClosedPipe)
