@@ -45,6 +45,9 @@ type Part struct {
 	// Problems says what is wrong with what the user and the project bring, also what is not approved. It is called once
 	// for each project. nil: nothing is.
 	Problems func(Brought) []knack.Problem
+	// SkillKeys are the keys of metadata.knack that the part reads in a skill. Each func says what is wrong with the value
+	// of its key; nil: nothing is. It may be called at any time, and must run nothing of the skill.
+	SkillKeys map[string]func(*knack.Skill) error
 	// Open makes the part for a session that begins. nil: it is off in this session. A session does not start without a
 	// part that fails.
 	Open func(context.Context, *Conv) (*Live, error)

@@ -615,11 +615,11 @@ func (p *Project) Agents() []agent.Definition { return slices.Clone(p.agents) }
 // catalogue of the Sources.
 func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	_, slash := p.commands(cat, p.view, nil)
-	var hooks []knack.Problem
+	var skills []knack.Problem
 	for _, k := range cat.Skills() {
-		hooks = append(hooks, HookProblems(k)...)
+		skills = slices.Concat(skills, HookProblems(k), SkillProblems(k, p.options.Parts...))
 	}
-	return append(append(problemsOfFiles(p, cat), hooks...), slash...)
+	return append(append(problemsOfFiles(p, cat), skills...), slash...)
 }
 
 // TextProblems returns the problems of context files, rules and the output style, which a conversation reads when it

@@ -118,6 +118,7 @@ func (t *Turn) newAgent() *agent.Agent {
 			},
 			Touched: t.addNested,
 			Session: func(k *knack.Snapshot) { describe(s, k) },
+			Check:   func(k *knack.Skill) []knack.Problem { return SkillProblems(k, p.options.Parts...) },
 			Vars:    map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
 		Policy: agent.Policy{Gate: t.gate.With, Review: t.review, Verify: p.verify, Admit: t.admit},

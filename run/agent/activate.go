@@ -170,6 +170,9 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 			Message: fmt.Sprintf("allowed-tools: %s is not granted: %s", rule, why),
 		})
 	}
+	if r.Skills.Check != nil {
+		a.Problems = append(a.Problems, r.Skills.Check(act.Skill)...)
+	}
 	if act.Model != "" && act.Model != "inherit" && r.Resolve != nil {
 		if m, err := r.Resolve(act.Model); err == nil {
 			a.Uses = m.Info().ID

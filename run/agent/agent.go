@@ -150,6 +150,9 @@ type Skills struct {
 	// Session adds to what computed skills see of the session what only the program knows: Dir, Mode, Waiting and
 	// Jobs. nil: nothing.
 	Session func(*knack.Snapshot)
+	// Check says what of a skill has no effect in the program, beyond what its file's parser says; it is recorded with
+	// each activation. nil: nothing.
+	Check func(*knack.Skill) []knack.Problem
 	// Vars are the variables of skill texts in addition to CLAUDE_SESSION_ID and CLAUDE_EFFORT.
 	Vars map[string]string
 }

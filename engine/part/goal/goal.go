@@ -34,7 +34,8 @@ var proposeSchema []byte
 // Part provides goals: the command /goal, the goal of a skill in use, and a tool with which the model proposes one.
 func Part() engine.Part {
 	return engine.Part{Name: name, Open: open,
-		Known: func(engine.Brought) engine.PartTools { return engine.PartTools{Unlisted: tool.Set{propose(nil)}} },
+		SkillKeys: map[string]func(*knack.Skill) error{"goal": func(k *knack.Skill) error { _, err := read(k); return err }},
+		Known:     func(engine.Brought) engine.PartTools { return engine.PartTools{Unlisted: tool.Set{propose(nil)}} },
 		Commands: []engine.Command{{Name: "goal", Hint: "[TEXT, !COMMAND, or off]",
 			Description: "go on until TEXT is met, or COMMAND succeeds", Run: command,
 			Effect: engine.WithoutArguments(engine.Changes)}}}
@@ -259,15 +260,6 @@ func read(k *knack.Skill) (text string, err error) {
 		return "", fmt.Errorf("it is longer than %s", plain.Bytes(maxText))
 	}
 	return strings.TrimSpace(text), nil
-}
-
-// Check returns what is wrong with the goal of a skill, for its author.
-func Check(k *knack.Skill) (problems []knack.Problem) {
-	if _, err := read(k); err != nil {
-		problems = append(problems, knack.Problem{Code: knack.CodeFieldType, Severity: knack.Warn, Path: k.Path,
-			Message: "metadata.knack.goal is not used: " + err.Error()})
-	}
-	return problems
 }
 
 // propose returns the tool with which the model proposes a goal. It is for skills that name it.

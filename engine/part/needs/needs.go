@@ -76,6 +76,12 @@ func Of(ctx context.Context, k *knack.Skill) (all []Need, err error) {
 	return all[:min(len(all), maxNeeds)], err
 }
 
+// check says what is wrong with metadata.knack.needs of a skill.
+func check(k *knack.Skill) error {
+	_, err := declared(k)
+	return err
+}
+
 // declared reads metadata.knack.needs: a list of programs, or an object with a list for each kind.
 func declared(k *knack.Skill) (all []Need, err error) {
 	value := k.Own("needs")
@@ -98,7 +104,7 @@ func declared(k *knack.Skill) (all []Need, err error) {
 		d := json.NewDecoder(strings.NewReader(string(value)))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&kinds); err != nil {
-			return nil, fmt.Errorf("metadata.knack.needs: a list of programs, or lists of programs, python, npm, skills, "+
+			return nil, fmt.Errorf("it must be a list of programs, or lists of programs, python, npm, skills, "+
 				"servers, platforms and hosts: %w", err)
 		}
 	}
@@ -107,7 +113,7 @@ func declared(k *knack.Skill) (all []Need, err error) {
 		for _, text := range names {
 			m := pattern.FindStringSubmatch(text)
 			if m == nil {
-				err = cmp.Or(err, fmt.Errorf("metadata.knack.needs: %q is not a name, or NAME>=VERSION", text))
+				err = cmp.Or(err, fmt.Errorf("%q is not a name, or NAME>=VERSION", text))
 				continue
 			}
 			all = append(all, Need{Kind: kind, Name: m[1], Min: m[2]})
@@ -120,6 +126,9 @@ func declared(k *knack.Skill) (all []Need, err error) {
 	add(Server, kinds.Servers)
 	add(Platform, kinds.Platforms)
 	add(Host, kinds.Hosts)
+	if len(all) > maxNeeds {
+		err = cmp.Or(err, fmt.Errorf("only the first %d are looked at", maxNeeds))
+	}
 	return all, err
 }
 

@@ -20,7 +20,6 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
-	"github.com/knack-agent/knack/engine/part/goal"
 	"github.com/knack-agent/knack/engine/part/own"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -211,7 +210,8 @@ func checkAll(c *cobra.Command, found []string) iter.Seq2[checkedSkill, error] {
 func checkSkill(c *cobra.Command, dir, display string) checkedSkill {
 	s, problems := knack.Check(c.Context(), dir)
 	if s != nil {
-		for _, p := range slices.Concat(engine.HookProblems(s), engine.RuleProblems(s, part.KnownTools()), goal.Check(s)) {
+		for _, p := range slices.Concat(engine.HookProblems(s), engine.RuleProblems(s, part.KnownTools()),
+			engine.SkillProblems(s, part.All()...)) {
 			p.Path = filepath.Join(dir, filepath.Base(p.Path))
 			problems = append(problems, p)
 		}

@@ -56,7 +56,7 @@ The exit code is 1 if something is missing.`,
 			x.Missing = needs.Missing(ctx, e.Skill, all, func(name string) bool { return cat.Skill(name) != nil })
 			x.Commands = append(x.Commands, needs.Commands(x.Missing)...)
 			if bad != nil {
-				x.Problem = bad.Error()
+				x.Problem = "metadata.knack.needs: " + bad.Error()
 			}
 			if asJSON {
 				x.Needs, x.Missing = append([]needs.Need{}, x.Needs...), append([]needs.Need{}, x.Missing...)
