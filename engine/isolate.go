@@ -50,7 +50,7 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 	if err := t.session.hooks.refused(ctx, hook.Input{Event: hook.WorktreeCreate, Name: name}); err != nil {
 		return nil, fmt.Errorf("isolation: worktree: %w", err)
 	}
-	tree, err := worktree.Add(ctx, environ, beside.Dir(), name)
+	tree, err := worktree.Add(ctx, environ, beside.Dir(), name, p.config.Settings.Worktree.Include...)
 	if err != nil {
 		return nil, fmt.Errorf("isolation: worktree: %w", err)
 	}

@@ -571,6 +571,7 @@ type Settings struct {
 	EditorMode          string // of the screen: normal or vim; "": normal
 	Notify              string // how to notify the user when something needs an answer
 	OutputStyle         string // "": none
+	WorktreeInclude     []string
 }
 
 // Settings returns the project's settings for front ends.
@@ -580,8 +581,7 @@ func (p *Project) Settings() Settings {
 		Model: s.Model, Effort: s.Effort, Sandbox: s.Sandbox.Mode,
 		DisableBypass: s.Permissions.DisableBypass != "", DisableShell: s.Skills.DisableShell,
 		EnforceAllowedTools: string(s.Skills.EnforceAllowedTools), Theme: s.Theme, Notify: s.Notify,
-		EditorMode:  s.EditorMode,
-		OutputStyle: s.OutputStyle,
+		EditorMode: s.EditorMode, OutputStyle: s.OutputStyle, WorktreeInclude: s.Worktree.Include,
 	}
 }
 

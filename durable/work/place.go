@@ -118,7 +118,7 @@ func (w *worker) worktree(ctx context.Context, l batch.Lease, dir string) (p pla
 		if t, err = worktree.Open(ctx, w.Environ, dir, name); err == nil {
 			break
 		}
-		if t, err = worktree.Add(ctx, w.Environ, dir, name); err == nil {
+		if t, err = worktree.Add(ctx, w.Environ, dir, name, w.Include...); err == nil {
 			break
 		}
 		if try == 5 || ctx.Err() != nil {

@@ -17,6 +17,7 @@ type Options struct {
 	Program []string // the program of a run with its arguments, before those of the batch
 	Environ []string // of the user's programs; nil: that of the process
 	State   string   // the directory for logs and copies
+	Include []string // patterns of the ignored files that worktrees get a copy of
 	// Bypass and Unconfined let it run tasks without permission checks, and without a sandbox: its user must have said
 	// so, who is not always the one who submitted them. Otherwise such tasks fail.
 	Bypass, Unconfined bool

@@ -52,7 +52,7 @@ func newPipeline(c *configuration, version string, failed func(error)) *pipeline
 	p.out = &otlp.Exporter{Traces: c.traces, Metrics: c.metrics, Logs: c.logs,
 		Resource: append(slices.Clone(c.resource), attribute.String("service.instance.id", rand.Text()),
 			attribute.String(keyVersion, conventions)),
-		Scope:    "github.com/knack-agent/knack", Version: version, Stopping: p.stopped, Client: &http.Client{
+		Scope: "github.com/knack-agent/knack", Version: version, Stopping: p.stopped, Client: &http.Client{
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	p.makeInstruments(c.names)
 	ctx, stop := context.WithCancel(context.Background())

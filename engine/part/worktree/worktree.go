@@ -202,7 +202,7 @@ func (l *trees) enter(ctx context.Context, name string) (tool.Result, error) {
 	if err := l.conv.Hook(ctx, hook.Input{Event: hook.WorktreeCreate, Name: name}); err != nil {
 		return tool.Result{}, err
 	}
-	tree, err := worktree.Add(ctx, environ, home, name)
+	tree, err := worktree.Add(ctx, environ, home, name, l.conv.Project().Settings().WorktreeInclude...)
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -207,6 +207,9 @@ var table = sync.OnceValue(func() []key {
 			"It runs in the sandbox, without network; the model is told new errors. Default: none.", nil},
 		{"formatters", texts, fromAnyone, nil, "By extension, or several with blanks between, the program that formats files " +
 			"which tools have changed: {\".go\": \"gofmt -w\"}. The file is its last argument; it runs in the sandbox.", nil},
+		{"worktree.include", list, fromUser, nil,
+			"Files that git ignores and that worktrees get a copy of, as in .gitignore, such as .env and .claude/. A " +
+				"repository names its own in .worktreeinclude.", nil},
 
 		{"checkpoints", text, fromUser, []string{"on", "off"},
 			"Whether files are kept before tools and commands change them, " +

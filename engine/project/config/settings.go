@@ -87,6 +87,9 @@ type Settings struct {
 	Batch struct {
 		Lease float64 `json:"lease"` // seconds; 0: the default
 	} `json:"batch"`
+	Worktree struct {
+		Include []string `json:"include"` // patterns of files that git ignores and worktrees get
+	} `json:"worktree"`
 	// LanguageServers and Formatters are command lines by the extensions of files, with blanks between.
 	LanguageServers map[string]string `json:"languageServers"`
 	Formatters      map[string]string `json:"formatters"`

@@ -17,7 +17,9 @@ import (
 )
 
 // IncludeFile, at the top of a repository, names files that git ignores and that its worktrees need, in the syntax of
-// .gitignore. Claude Code and others read it, too. Only files are copied, not links, and nothing that tools make anew.
+// .gitignore. Claude Code and others read it, too. Only files are copied, not links, and nothing that tools make anew. A
+// link to the repository's own files would lead out of the worktree, where nothing of a project is read: so files that
+// tell agents how to work are copied, too, and never linked.
 const IncludeFile = ".worktreeinclude"
 
 // Limits of what is copied: a pattern may match more than its author meant.
@@ -26,14 +28,15 @@ const (
 	maxIncludedBytes = 64 << 20
 )
 
-// include copies what IncludeFile names into a worktree that has just been made.
-func (w *Worktree) include(ctx context.Context) error {
-	names, err := w.included(ctx)
+// include copies what IncludeFile and patterns name into a worktree that has just been made.
+func (w *Worktree) include(ctx context.Context, patterns []string) error {
+	names, err := w.included(ctx, patterns)
 	if err != nil || len(names) == 0 {
 		return err
 	}
 	if len(names) > maxIncluded {
-		return fmt.Errorf("%s names %d files that git ignores: at most %d are copied", IncludeFile, len(names), maxIncluded)
+		return fmt.Errorf("%s or worktree.include names %d files that git ignores: at most %d are copied", IncludeFile,
+			len(names), maxIncluded)
 	}
 	from, err := regular.Root(w.Root)
 	if err != nil {
@@ -49,8 +52,8 @@ func (w *Worktree) include(ctx context.Context) error {
 	for _, name := range names {
 		copied, err := copyFile(from, to, filepath.FromSlash(name), left)
 		if errors.As(err, new(regular.TooLargeError)) {
-			return fmt.Errorf("%s names more than %d MiB that git ignores, with %s", IncludeFile, maxIncludedBytes>>20,
-				plain.Line(name))
+			return fmt.Errorf("%s or worktree.include names more than %d MiB that git ignores, with %s", IncludeFile,
+				maxIncludedBytes>>20, plain.Line(name))
 		}
 		if err != nil {
 			return err
@@ -60,34 +63,63 @@ func (w *Worktree) include(ctx context.Context) error {
 	return nil
 }
 
-// included returns the files in the repository's own work tree that git ignores and IncludeFile names.
-func (w *Worktree) included(ctx context.Context) (names []string, err error) {
-	patterns := filepath.Join(w.Root, IncludeFile)
-	switch info, err := os.Lstat(patterns); {
+// included returns the files in the repository's own work tree that git ignores and IncludeFile or patterns name. What
+// they name and is not copied is in w.left.
+func (w *Worktree) included(ctx context.Context, patterns []string) (names []string, err error) {
+	var excludes []string
+	file := filepath.Join(w.Root, IncludeFile)
+	switch info, err := os.Lstat(file); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file", patterns)
+		return nil, fmt.Errorf("%s is not a regular file", file)
+	default:
+		excludes = append(excludes, "--exclude-from="+file)
 	}
-	list := func(exclude string) ([]string, error) {
-		out, err := run(ctx, w.environ, w.Root, "ls-files", "-z", "--others", "--ignored", exclude)
+	for _, p := range patterns {
+		excludes = append(excludes, "--exclude="+p)
+	}
+	if len(excludes) == 0 {
+		return nil, nil
+	}
+	list := func(excludes ...string) ([]string, error) {
+		out, err := run(ctx, w.environ, w.Root, slices.Concat([]string{"ls-files", "-z", "--others", "--ignored"}, excludes)...)
 		return strings.FieldsFunc(out, func(c rune) bool { return c == 0 }), err
 	}
-	wanted, err := list("--exclude-from=" + patterns)
+	wanted, err := list(excludes...)
 	if err != nil || len(wanted) == 0 {
 		return nil, err
 	}
-	ignored, err := list("--exclude-standard") // what git does not ignore may be meant for the next commit
+	ignored, err := list("--exclude-standard")
 	slices.Sort(ignored)
 	for _, name := range wanted {
-		if _, found := slices.BinarySearch(ignored, name); found &&
-			!slices.ContainsFunc(strings.Split(name, "/"), sandbox.Rebuildable) {
+		_, found := slices.BinarySearch(ignored, name)
+		parts := strings.Split(name, "/")
+		made := slices.IndexFunc(parts, sandbox.Rebuildable)
+		info, missing := os.Lstat(filepath.Join(w.Root, filepath.FromSlash(name)))
+		switch {
+		case made >= 0:
+			w.leave(strings.Join(parts[:made+1], "/"), "tools make it anew")
+		case !found:
+			w.leave(name, "git does not ignore it, so it may be meant for the next commit")
+		case missing != nil: // it has just been removed
+		case info.Mode()&fs.ModeSymlink != 0:
+			w.leave(name, "a link")
+		case !info.Mode().IsRegular():
+			w.leave(name, "not a file")
+		default:
 			names = append(names, name)
 		}
 	}
 	return names, err
+}
+
+// leave notes what is named and not copied.
+func (w *Worktree) leave(name, why string) {
+	if text := plain.Line(name) + " (" + why + ")"; !slices.Contains(w.left, text) {
+		w.left = append(w.left, text)
+	}
 }
 
 // copyFile copies a regular file of at most max bytes, with its permission bits, and returns its size. What is not a
@@ -128,7 +160,7 @@ func (w *Worktree) isCopy(name string) bool {
 }
 
 // Absent returns the files and directories that tell agents how to work in the repository and that the worktree lacks,
-// as git ignores them and IncludeFile does not name them.
+// as git ignores them and nothing names them.
 func (w *Worktree) Absent() (names []string) {
 	for _, name := range []string{".agents", ".claude", ".knack", ".pi", "AGENTS.md", "AGENTS.override.md", "CLAUDE.md",
 		"CLAUDE.local.md"} {
@@ -140,12 +172,21 @@ func (w *Worktree) Absent() (names []string) {
 	return names
 }
 
-// AbsentText says what a worktree lacks ([Worktree.Absent]), and how worktrees get it; "": nothing.
+// AbsentText says what a worktree lacks ([Worktree.Absent]), how worktrees get it, and what of the files that are named
+// was not copied; "": nothing.
 func (w *Worktree) AbsentText() string {
-	names := w.Absent()
-	if len(names) == 0 {
-		return ""
+	var texts []string
+	if names := w.Absent(); len(names) > 0 {
+		texts = append(texts, fmt.Sprintf("The worktree does not have %s, which no commit has: worktrees get a copy of what "+
+			"%s or the setting worktree.include names.", strings.Join(names, ", "), IncludeFile))
 	}
-	return fmt.Sprintf("The worktree does not have %s, which no commit has: worktrees get a copy of what %s names.",
-		strings.Join(names, ", "), IncludeFile)
+	if len(w.left) > 0 {
+		texts = append(texts, "Named for worktrees and not copied: "+plain.List(w.left, 5)+".")
+	}
+	return strings.Join(texts, " ")
+}
+
+// Include copies what patterns name into the worktree, which may have it already.
+func (w *Worktree) Include(ctx context.Context, patterns ...string) error {
+	return w.include(ctx, patterns)
 }

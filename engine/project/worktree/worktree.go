@@ -32,6 +32,7 @@ type Worktree struct {
 
 	start   string // the commit at which the branch began
 	environ []string
+	left    []string // what was named for the worktree and not copied, with the reason
 }
 
 // Of returns the directories of the worktrees that Add made beside a repository and that still exist.
@@ -138,9 +139,9 @@ func NewName() string { return time.Now().Format("20060102") + "-" + strings.ToL
 
 // Add makes a worktree of the repository that contains dir. Without a name it gets one of its own; a name may have two
 // parts, separated by a slash. A name that is in use is an error. The repository's hooks and filters do not run. The
-// worktree gets a copy of the ignored files that [IncludeFile] names.
+// worktree gets a copy of the ignored files that [IncludeFile] and include, in the syntax of .gitignore, name.
 // environ is the environment of the user's programs; nil: that of the process.
-func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
+func Add(ctx context.Context, environ []string, dir, name string, include ...string) (*Worktree, error) {
 	if name == "" {
 		name = NewName()
 	}
@@ -164,7 +165,7 @@ func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, er
 		}
 		return nil, err
 	}
-	if err := w.include(ctx); err != nil {
+	if err := w.include(ctx, include); err != nil {
 		return nil, errors.Join(err, w.remove(context.WithoutCancel(ctx), true))
 	}
 	return w, nil

@@ -389,14 +389,24 @@ func TestInclude(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", name, info, err, want)
 		}
 	}
-	if got := w.AbsentText(); !strings.Contains(got, "does not have CLAUDE.md,") {
-		t.Error(got)
+	got := w.AbsentText()
+	for _, want := range []string{"does not have CLAUDE.md,", ".claude/node_modules (tools make it anew)",
+		".claude/link (a link)", "new.txt (git does not ignore it"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: no %s", got, want)
+		}
+	}
+	if err := w.Include(t.Context(), "CLAUDE.md"); err != nil || len(w.Absent()) > 0 {
+		t.Error(err, w.Absent())
 	}
 	if kept, err := w.Close(t.Context()); kept != "" || err != nil {
 		t.Errorf("an unchanged copy keeps the worktree: %q, %v", kept, err)
 	}
-	if w, err = Add(t.Context(), nil, root, "two"); err != nil {
+	if w, err = Add(t.Context(), nil, root, "two", "/secret"); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(w.Dir, "secret")); err != nil {
+		t.Error(err) // the caller named it
 	}
 	write(w.Dir, ".claude/skills/x/SKILL.md", "y", 0o600)
 	if kept, err := w.Close(t.Context()); kept != "ignored files: .claude/" || err != nil {

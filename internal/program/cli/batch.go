@@ -499,6 +499,10 @@ func workerOptions(name string, lease time.Duration) (work.Options, error) {
 			return work.Options{}, err
 		}
 	}
+	set, err := ownSettings()
+	if err != nil {
+		return work.Options{}, err
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "this machine"
@@ -507,19 +511,29 @@ func workerOptions(name string, lease time.Duration) (work.Options, error) {
 	return work.Options{
 		Worker:  batch.Worker{ID: id[max(0, len(id)-100):], Lease: lease},
 		Program: []string{exe, "worker", "run"}, State: engine.Env(nil).StateFile("batch"),
-		Trust: func(dir, from string) error { return engine.InheritTrust(nil, dir, from) },
+		Include: set.Worktree.Include,
+		Trust:   func(dir, from string) error { return engine.InheritTrust(nil, dir, from) },
 	}, nil
+}
+
+// ownSettings returns the settings of the user and the administrator, for what does not depend on a project.
+func ownSettings() (config.Settings, error) {
+	env := engine.Env(nil)
+	c, err := config.Load(config.Options{Managed: sources.ManagedDirs(runtime.GOOS), ConfigHome: env.ConfigDir()})
+	if err != nil {
+		return config.Settings{}, &engine.Error{Err: err, Hint: "knack help settings", Exit: engine.ExitUsage}
+	}
+	return c.Settings, nil
 }
 
 // leaseSetting returns the setting batch.lease of the user or the administrator; 0: there is none.
 func leaseSetting() (time.Duration, error) {
-	env := engine.Env(nil)
-	c, err := config.Load(config.Options{Managed: sources.ManagedDirs(runtime.GOOS), ConfigHome: env.ConfigDir()})
+	set, err := ownSettings()
 	if err != nil {
-		return 0, &engine.Error{Err: err, Hint: "knack help settings", Exit: engine.ExitUsage}
+		return 0, err
 	}
-	lease := time.Duration(c.Settings.Batch.Lease * float64(time.Second))
-	if lease < 0 || lease > 0 && lease < time.Second || c.Settings.Batch.Lease > 1e6 {
+	lease := time.Duration(set.Batch.Lease * float64(time.Second))
+	if lease < 0 || lease > 0 && lease < time.Second || set.Batch.Lease > 1e6 {
 		return 0, engine.Usagef("--lease 30s", "the setting batch.lease is a number of seconds, 1 to 1000000")
 	}
 	return lease, nil
