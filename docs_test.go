@@ -104,3 +104,41 @@ func TestStablePackages(t *testing.T) {
 		}
 	}
 }
+
+// TestWords: what a user reads beside the reference stays short. Tables, code and lists of keys are reference.
+func TestWords(t *testing.T) {
+	nav, err := os.ReadFile("site/hugo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := regexp.MustCompile(`(?s)title: (Begin|Know)\n +pages: \[(.*?)\]`).FindAllStringSubmatch(string(nav), -1)
+	pages := []string{"README.md"}
+	for _, s := range sections {
+		for page := range strings.SplitSeq(s[2], ",") {
+			name := strings.Replace(strings.Trim(page, " \n/"), "/readme", "/README", 1) + ".md"
+			pages = append(pages, name)
+		}
+	}
+	if len(sections) != 2 || len(pages) < 12 {
+		t.Fatalf("the pages of the site: %q", pages)
+	}
+	words := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := false
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "```") {
+				code = !code
+			}
+			if !code && !strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "    ") {
+				words += len(strings.Fields(line))
+			}
+		}
+	}
+	if words > 12_000 {
+		t.Errorf("%d words beside tables and code, at most 12,000: shorten a page, or move what is reference to knack help", words)
+	}
+}

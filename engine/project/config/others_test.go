@@ -158,35 +158,34 @@ func stateOf(t *testing.T, dir, program, name string) (state, what string) {
 	return "used", what
 }
 
-// TestOthers: the table of docs/from-other-agents.md says what becomes of each setting of Claude Code and Pi, because it
-// is made by writing each of them. None is without a word.
+// TestOthers: testdata/others.tsv, from which docs/from-other-agents.md is made, says what becomes of each setting of
+// Claude Code and Pi, because it is made by writing each of them, and of the keys and files of which nothing is read.
+// None is without a word.
 func TestOthers(t *testing.T) {
 	dir := t.TempDir()
 	var b strings.Builder
-	row := func(program, name string) {
-		state, what := stateOf(t, dir, program, name)
-		if state == "named" && what == "" {
-			what = "not a thing here"
+	add := func(program, what, name, state, how string) {
+		if how = strings.TrimPrefix(how, ": "); state == "named" && how == "" {
+			state = "not a thing here"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, state, strings.TrimPrefix(what, ": "))
+		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%s\n", program, what, name, state, how)
 	}
-	b.WriteString("### Claude Code 2.1.332\n\n| key | here | how |\n|---|---|---|\n")
 	for _, name := range slices.Sorted(maps.Keys(effects())) {
-		if row0 := effects()[name]; row0[0] != "object" && name != "$schema" {
-			row("claude", name)
+		if row := effects()[name]; row[0] != "object" && name != "$schema" {
+			state, how := stateOf(t, dir, "claude", name)
+			add("Claude Code", "setting", name, state, how)
 		}
 	}
-	b.WriteString("\n### Pi 1.6.0\n\n| key | here | how |\n|---|---|---|\n")
 	names := strings.Fields(piKeys)
 	slices.Sort(names)
 	for _, name := range names {
-		row("pi", name)
+		state, how := stateOf(t, dir, "pi", name)
+		add("Pi", "setting", name, state, how)
 	}
-	for _, x := range []struct{ title, file, keys, format string }{
-		{"Codex 0.171: config.toml", ".codex/config.toml", codexKeys, "%s = 1\n"},
-		{"OpenCode 1.18: opencode.json", "opencode.jsonc", openCodeKeys,
+	for _, x := range []struct{ program, file, keys, format string }{
+		{"Codex", ".codex/config.toml", codexKeys, "%s = 1\n"},
+		{"OpenCode", "opencode.jsonc", openCodeKeys,
 			"\ufeff{\r\n // a comment\r\n \"$schema\": \"x\", %q: 1,}\r\n"}} {
-		b.WriteString("\n### " + x.title + "\n\n| key | here | how |\n|---|---|---|\n")
 		names := strings.Fields(x.keys)
 		slices.Sort(names)
 		path := filepath.Join(t.TempDir(), x.file)
@@ -200,45 +199,39 @@ func TestOthers(t *testing.T) {
 			if found, ok := OtherKeys(path); !ok || !slices.Equal(found, []string{name}) {
 				t.Errorf("%s: %q", name, found)
 			}
-			fmt.Fprintf(&b, "| `%s` | named | %s |\n", name, cmp.Or(Advice(filepath.ToSlash(path), name), "not a thing here"))
+			add(x.program, "setting", name, "named", Advice(filepath.ToSlash(path), name))
 		}
 	}
-	b.WriteString("\n### Files of other programs\n\n| file | here | how |\n|---|---|---|\n")
 	for _, d := range OtherDirs() {
-		for _, name := range d.Files() {
+		for _, name := range d.Files() { // TestOtherFiles of engine writes each
+			how := Advice("/x/"+d.Project, name)
+			if how == "" {
+				t.Errorf("%s: nothing says what to do", name)
+			}
 			at := strings.TrimPrefix(d.Project+"/", "./") + name
 			if d.Home != "" && d.Home != d.Project {
-				at += "`, `~/" + d.Home + "/" + name
+				at += ", ~/" + d.Home + "/" + name
 			}
-			what := Advice("/x/"+d.Project, name) // TestOtherFiles of engine writes each
-			if what == "" {
-				t.Errorf("%s: nothing says what to do", at)
-			}
-			fmt.Fprintf(&b, "| `%s` | named | %s |\n", at, what)
+			program := map[string]string{"claude-files": "Claude Code", "claude-hooks": "Claude Code", "pi-files": "Pi",
+				"codex": "Codex", "opencode": "OpenCode"}[d.Program]
+			add(cmp.Or(program, "Others"), "file", at, "named", how)
 		}
 	}
-	const path, begin, end = "../../../docs/from-other-agents.md", "<!-- keys: TestOthers -update -->\n", "<!-- end of keys -->\n"
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(data), begin)
-	old, after, ok2 := strings.Cut(rest, end)
+	const path = "testdata/others.tsv"
+	old, err := os.ReadFile(path)
 	switch {
-	case !ok || !ok2:
-		t.Fatalf("%s has no %s", path, begin)
 	case *update:
-		if err := os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	case old != b.String():
-		t.Errorf("the table of %s is old: go test ./engine/project/config -run TestOthers -update", path)
+	case err != nil || string(old) != b.String():
+		t.Errorf("%s is old: go test ./engine/project/config -run TestOthers -update (%v)", path, err)
 	}
 	for key := range others() {
 		program, name, _ := strings.Cut(key, " ")
-		if strings.Contains(program, ".") && !strings.Contains(b.String(), "| `"+name+"` |") ||
+		if strings.Contains(program, ".") && !strings.Contains(b.String(), "\t"+name+"\t") ||
 			program == "claude" && effects()[name] == nil && !strings.HasPrefix(name, "env.") ||
-			program == "pi" && !strings.Contains(b.String(), "`"+name) && !strings.HasSuffix(name, ".json") {
+			program == "pi" && !strings.Contains(b.String(), "\t"+name) && !strings.HasSuffix(name, ".json") {
 			t.Errorf("others.txt has %s, which is no setting of %s", name, program)
 		}
 	}

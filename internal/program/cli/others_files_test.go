@@ -47,7 +47,7 @@ func textOfOther(kind, mark string) string {
 }
 
 // TestOtherFiles: files of other programs that have an effect have it, as a request, a list or the settings show;
-// docs/from-other-agents.md has the table, which is made by writing each.
+// the table is made by writing each.
 func TestOtherFiles(t *testing.T) {
 	t.Parallel()
 	server := serve(t, llmtest.Answer{Text: "over"})
@@ -81,18 +81,31 @@ func TestOtherFiles(t *testing.T) {
 		"doctor --json"} {
 		seen += strings.Join(strings.Fields(d.output(t, strings.Fields(args)...)), " ")
 	}
-	var b strings.Builder
-	b.WriteString("### Files and folders with an effect\n\n| file | here | as |\n|---|---|---|\n")
+	var table []string
 	for _, r := range rows {
 		if !strings.Contains(seen, r.mark) {
 			t.Errorf("%s: %s of it is nowhere", r.path, r.mark)
 		}
+		how := "as " + r.kind
 		if r.kind == "doctor" {
-			r.kind = "context, if no other of the user's comes first; else named"
+			how = "as context, if no other of the user's comes first; else named"
 		}
-		fmt.Fprintf(&b, "| `%s` | used | %s |\n", r.path, r.kind)
+		for _, program := range programsOf(r.path) {
+			table = append(table, otherRow(program, "file", r.path, "used | "+how))
+		}
 	}
-	matchesSection(t, "files: TestOtherFiles", b.String())
+	matchesTable(t, "others-files", table)
+}
+
+// programsOf returns the programs that have a file.
+func programsOf(path string) []string {
+	switch {
+	case strings.HasPrefix(path, "AGENTS"), strings.Contains(path, ".agents/"):
+		return []string{"Codex", "OpenCode", "Pi"}
+	case strings.Contains(path, ".pi/"):
+		return []string{"Pi"}
+	}
+	return []string{"Claude Code"}
 }
 
 // A lockedBuffer is a buffer that a server writes.

@@ -5,7 +5,6 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -35,7 +34,7 @@ func otherFields() map[string]struct{ file, keys string } {
 }
 
 // TestOtherFields: each key of frontmatter that other programs read has an effect here, or knack doctor names it;
-// docs/from-other-agents.md has the table, which is made by writing each.
+// the table is made by writing each.
 func TestOtherFields(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t))
@@ -79,8 +78,7 @@ func TestOtherFields(t *testing.T) {
 	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):strings.LastIndex(out, "}")+1]), &doctor); err != nil {
 		t.Fatal(err, out)
 	}
-	var b strings.Builder
-	b.WriteString("### Keys of frontmatter\n\n| file | key | here | how |\n|---|---|---|---|\n")
+	var table []string
 	for _, name := range slices.Sorted(maps.Keys(otherFields())) {
 		kind := otherFields()[name]
 		fields := strings.Fields(kind.keys)
@@ -108,8 +106,32 @@ func TestOtherFields(t *testing.T) {
 					row = "named | " + cmp.Or(u.Advice[u.Keys[i]], "no effect")
 				}
 			}
-			fmt.Fprintf(&b, "| %s | `%s` | %s |\n", name, key, row)
+			if row == "named | no effect" {
+				row = "not a thing here"
+			}
+			table = append(table, otherRow(programOfField(name, key), "key of "+article(name), key, row))
 		}
 	}
-	matchesSection(t, "fields: TestOtherFields", b.String())
+	matchesTable(t, "others-fields", table)
+}
+
+// programOfField returns the program that has a key in the frontmatter of a kind of file.
+func programOfField(kind, key string) string {
+	switch {
+	case kind == "prompt":
+		return "Pi"
+	case kind == "rule" && (key == "globs" || key == "alwaysApply"):
+		return "Others"
+	case key == "subtask", kind == "agent" && slices.Contains(strings.Fields(
+		"mode temperature top_p prompt permission disable hidden steps maxSteps variant"), key):
+		return "OpenCode"
+	}
+	return "Claude Code"
+}
+
+func article(kind string) string {
+	if kind == "agent" || kind == "output style" {
+		return "an " + kind
+	}
+	return "a " + kind
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -60,25 +59,15 @@ func otherMeanings() map[string]string {
 }
 
 // TestOtherFlags: each flag of other programs is one here, or is answered with a line that does what it does there, or
-// says why not; docs/from-other-agents.md has the table, which is made by using each. The lines have no flags and
-// commands that Knack does not have.
+// says why not; the table is made by using each. The lines have no flags and commands that Knack does not have.
 func TestOtherFlags(t *testing.T) {
-	rows := map[string][]string{} // what becomes of it, and in which programs
+	var rows []string
 	for _, program := range slices.Sorted(maps.Keys(otherFlags())) {
 		for name := range strings.FieldsSeq(otherFlags()[program]) {
-			what := flagState(t, program, name)
-			row := fmt.Sprintf("`%s%s` | %s", dashes(name), name, what)
-			rows[row] = append(rows[row], program)
+			rows = append(rows, otherRow(program, "flag", dashes(name)+name, flagState(t, program, name)))
 		}
 	}
-	var b strings.Builder
-	b.WriteString("### Flags\n\n| flag | here | how | of |\n|---|---|---|---|\n")
-	for _, row := range slices.SortedFunc(maps.Keys(rows), func(a, b string) int {
-		return strings.Compare(strings.ToLower(strings.TrimLeft(a, "`-")), strings.ToLower(strings.TrimLeft(b, "`-")))
-	}) {
-		fmt.Fprintf(&b, "| %s | %s |\n", row, strings.Join(rows[row], ", "))
-	}
-	matchesSection(t, "flags: TestOtherFlags", b.String())
+	matchesTable(t, "others-flags", rows)
 }
 
 // dashes returns what stands before a flag: the short ones have one dash.
@@ -132,25 +121,25 @@ func flagState(t *testing.T, program, name string) string {
 	return "named | " + usage.Hint
 }
 
-// matchesSection compares a section of the page about other agents with what it should be, or writes it.
-func matchesSection(t *testing.T, name, want string) {
+// otherRow returns a row of the tables from which docs/from-other-agents.md is made. state may have what to do behind a
+// bar.
+func otherRow(program, what, name, state string) string {
+	state, how, _ := strings.Cut(state, " | ")
+	return program + "\t" + what + "\t" + name + "\t" + state + "\t" + how
+}
+
+// matchesTable compares rows with testdata/NAME.tsv, or writes it. TestOtherAgents makes the page of it.
+func matchesTable(t *testing.T, name string, rows []string) {
 	t.Helper()
-	const path = "../../../docs/from-other-agents.md"
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	begin, end := "<!-- "+name+" -update -->\n", "<!-- end of "+strings.Split(name, ":")[0]+" -->\n"
-	before, rest, ok := strings.Cut(string(data), begin)
-	old, after, ok2 := strings.Cut(rest, end)
+	path := "testdata/" + name + ".tsv"
+	text := strings.Join(rows, "\n") + "\n"
+	old, err := os.ReadFile(path)
 	switch {
-	case !ok || !ok2:
-		t.Fatalf("%s has no %s", path, begin)
 	case *update:
-		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	case old != want:
-		t.Errorf("the section %q of %s is old; -update writes it", name, path)
+	case err != nil || string(old) != text:
+		t.Errorf("%s is old; -update writes it (%v)", path, err)
 	}
 }
