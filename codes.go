@@ -57,6 +57,7 @@ const (
 	CodeFeatureOff     Code = "gated"
 	CodeNotListed      Code = "not-listed"
 	CodeNotSearched    Code = "not-searched"
+	CodeNotASkill      Code = "not-a-skill" // a file that somebody meant for a skill
 	CodeOverrideOff    Code = "override-off"
 )
 

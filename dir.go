@@ -263,6 +263,7 @@ type walk struct {
 	dirs      []string
 	searched  int
 	passed    int // directories that passOver looked into
+	missing   int // files that missed read
 	found     []outcome
 	readers   []headReader            // one for each goroutine
 	cache     func() *headcache.Cache // opens the cache at the first use; nil: there is none
@@ -466,6 +467,8 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 		} else if (w.commands || w.files && s.rel == "") && strings.EqualFold(filepath.Ext(name), ".md") {
 			next.file, next.optional = true, true
 			below = append(below, next)
+		} else if e.Type().IsRegular() {
+			w.missed(s, name)
 		}
 	}
 	return below

@@ -139,6 +139,6 @@ func TestWords(t *testing.T) {
 		}
 	}
 	if words > 12_000 {
-		t.Errorf("%d words beside tables and code, at most 12,000: shorten a page, or move what is reference to knack help", words)
+		t.Errorf("%d words beside tables and code, at most 12,000: shorten a page", words)
 	}
 }

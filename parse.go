@@ -16,6 +16,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/leaf/frontmatter"
 	"github.com/knack-agent/knack/internal/leaf/headcache"
+	"github.com/knack-agent/knack/internal/leaf/ignore"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
@@ -459,7 +460,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 	case "paths":
 		s.Paths = e.list(frontmatter.SplitCommas)
 		for _, g := range s.Paths {
-			if why := badGlob(g); why != "" {
+			if why := ignore.Bad(g); why != "" {
 				p.warn(CodeBadGlob, e.Line, e.Column, "correct or remove it", "paths: %q matches nothing: %s", g, why)
 			}
 		}
@@ -949,38 +950,6 @@ func blankOrComma(s string) []string {
 		words[i] = strings.Clone(words[i])
 	}
 	return words
-}
-
-// badGlob explains why a gitignore-style pattern can never match, or returns "".
-func badGlob(g string) string {
-	braces := 0
-	for i := 0; i < len(g); i++ {
-		switch g[i] {
-		case '\\':
-			if i++; i == len(g) {
-				return "it ends with a backslash"
-			}
-		case '[':
-			end := strings.IndexByte(g[i+1:], ']')
-			if end == 0 || end == 1 && g[i+1] == '!' { // []a] and [!]a]: the first ] is a member
-				if end = strings.IndexByte(g[i+2+end:], ']'); end >= 0 {
-					end += 1 + strings.IndexByte(g[i+1:], ']')
-				}
-			}
-			if end < 0 {
-				return "[ is not closed"
-			}
-			i += 1 + end
-		case '{':
-			braces++
-		case '}':
-			braces--
-		}
-	}
-	if braces > 0 {
-		return "{ is not closed"
-	}
-	return ""
 }
 
 // hint returns an argument-hint. YAML reads [file] as a list, which is converted back to

@@ -95,15 +95,20 @@ type Field struct {
 
 // Own returns the value of metadata.knack.KEY, where keys stand that only Knack reads; nil: there is none.
 func (s *Skill) Own(key string) json.RawMessage {
+	var m struct {
+		Knack map[string]json.RawMessage `json:"knack"`
+	}
+	if json.Unmarshal(s.Metadata(), &m) != nil {
+		return nil
+	}
+	return m.Knack[key]
+}
+
+// Metadata returns the value of the key metadata that is not a text; nil: there is none.
+func (s *Skill) Metadata() json.RawMessage {
 	for _, f := range s.list() {
-		if f.key != "metadata" || f.value == "" {
-			continue
-		}
-		var m struct {
-			Knack map[string]json.RawMessage `json:"knack"`
-		}
-		if json.Unmarshal([]byte(f.value), &m) == nil {
-			return m.Knack[key]
+		if f.key == "metadata" && f.value != "" {
+			return json.RawMessage(f.value)
 		}
 	}
 	return nil

@@ -13,12 +13,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm/models"
 )
@@ -31,12 +34,13 @@ type Foreign struct {
 	models  []config.ForeignModel // that may be used, if Knack's own settings name none
 	model   string                // the one of these that is used; "": none
 	unused  []UnusedSettings
-	values  map[string]string // for models, by variable
-	routes  []Route           // not answered yet
-	tiers   map[string]string // the provider anthropic's fast, default and strong
-	shared  map[string]string // for commands: those that sandbox.env names
-	helper  string            // prints the key of Anthropic; "": none
-	hooks   []string          // for the user's hooks and status line, as NAME=value
+	files   func() []UnusedSettings // of which nothing is read
+	values  map[string]string       // for models, by variable
+	routes  []Route                 // not answered yet
+	tiers   map[string]string       // the provider anthropic's fast, default and strong
+	shared  map[string]string       // for commands: those that sandbox.env names
+	helper  string                  // prints the key of Anthropic; "": none
+	hooks   []string                // for the user's hooks and status line, as NAME=value
 }
 
 // A Route is a variable in another program's settings that decides where requests, with the conversation, are sent.
@@ -100,6 +104,7 @@ var tierVariables = map[string]string{"ANTHROPIC_SMALL_FAST_MODEL": "fast", "ANT
 // read determines which of other programs' settings have an effect.
 func (f *Foreign) read() {
 	p := f.project
+	f.files = sync.OnceValue(func() []UnusedSettings { return unreadFiles(p.texts, p.options.Env) })
 	given := p.config.Foreign
 	for _, u := range given.Unused {
 		keys := slices.Clone(u.Keys)
@@ -249,8 +254,7 @@ func notImported(keys []string, dir string, env Env) []string {
 // Unused returns the settings of other programs that have no effect here, the files of those of which nothing is read,
 // and the keys in these.
 func (f *Foreign) Unused() []UnusedSettings {
-	o := f.project.texts // what is searched in this run
-	all := slices.Concat(f.unused, otherFiles(o.Home, o.Root))
+	all := slices.Concat(f.unused, f.files())
 	for _, u := range slices.Clone(all) {
 		for _, name := range u.Keys {
 			file := filepath.Join(u.Path, name)
@@ -263,17 +267,40 @@ func (f *Foreign) Unused() []UnusedSettings {
 	return all
 }
 
-// otherFiles names the files of other programs in a home and a project; "": not searched.
-func otherFiles(home, root string) (all []UnusedSettings) {
+// unreadFiles names the files of which nothing is read, where a run searches.
+func unreadFiles(o instructions.Options, env Env) []UnusedSettings {
+	var dirs []string
+	if o.Root != "" {
+		dirs = layout.Dirs(o.Dir, o.Root)
+	}
+	return slices.Concat(otherFiles(o.Home, dirs), misnamed(dirs, func(folder string) string {
+		switch {
+		case o.Home == "":
+			return ""
+		case folder == ".claude":
+			return env.ClaudeDir()
+		case folder == ".pi":
+			return env.PiDir()
+		case folder == ".knack":
+			return env.ConfigDir()
+		}
+		return ""
+	}))
+}
+
+// otherFiles names the files of other programs in a home and the directories of a project; "": not searched.
+func otherFiles(home string, dirs []string) (all []UnusedSettings) {
 	look := func(base, rel string, d config.OtherDir) {
 		if base == "" || rel == "" {
 			return
 		}
-		u := UnusedSettings{Path: filepath.Join(base, filepath.FromSlash(rel))}
+		u := UnusedSettings{Path: filepath.Join(base, filepath.FromSlash(rel)), Advice: map[string]string{}}
 		if rel == "." { // it may have any number of files
 			u.Keys = slices.DeleteFunc(d.Files(), func(name string) bool {
-				_, err := os.Lstat(filepath.Join(u.Path, name))
-				return err != nil
+				at := filepath.Join(u.Path, name)
+				_, err := os.Lstat(at)
+				right, _ := strings.CutPrefix(config.Advice(filepath.ToSlash(u.Path), name), "rename it to ")
+				return err != nil || sameFile(at, filepath.Join(u.Path, right)) // it is read under another spelling
 			})
 		} else {
 			files := d.Files()
@@ -281,6 +308,9 @@ func otherFiles(home, root string) (all []UnusedSettings) {
 			for _, e := range entries {
 				if slices.Contains(files, e.Name()) {
 					u.Keys = append(u.Keys, e.Name())
+				} else if known := otherCase(u.Path, e.Name()); d.Project == ".claude" && known != "" {
+					u.Keys = append(u.Keys, e.Name())
+					u.Advice[e.Name()] = "rename it to " + known
 				}
 			}
 		}
@@ -290,8 +320,10 @@ func otherFiles(home, root string) (all []UnusedSettings) {
 	}
 	for _, d := range config.OtherDirs() {
 		look(home, d.Home, d)
-		if root != home {
-			look(root, d.Project, d)
+		for _, dir := range dirs {
+			if dir != home {
+				look(dir, d.Project, d)
+			}
 		}
 	}
 	return all
@@ -369,8 +401,7 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 			Message: "env: " + r.String() + " has no effect until you say yes to it",
 			Hint:    "start knack on a terminal, which asks once, or set the variable yourself"})
 	}
-	o := f.project.texts                                          // what is searched in this run
-	unused := slices.Concat(f.unused, otherFiles(o.Home, o.Root)) // without the keys in these: a start does not read them
+	unused := slices.Concat(f.unused, f.files()) // without the keys in these: a start does not read them
 	if len(unused) == 0 {
 		return problems
 	}

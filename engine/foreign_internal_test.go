@@ -27,7 +27,7 @@ func TestOtherFiles(t *testing.T) {
 			want[dir] = d.Files()
 		}
 	}
-	got := otherFiles(home, root)
+	got := otherFiles(home, []string{root})
 	for _, u := range got {
 		if !slices.Equal(u.Keys, want[u.Path]) {
 			t.Errorf("%s: %q, want %q", u.Path, u.Keys, want[u.Path])
@@ -38,7 +38,71 @@ func TestOtherFiles(t *testing.T) {
 			}
 		}
 	}
-	if len(got) != len(want) || len(otherFiles("", "")) != 0 || len(otherFiles(t.TempDir(), t.TempDir())) != 0 {
+	if len(got) != len(want) || len(otherFiles("", nil)) != 0 ||
+		len(otherFiles(t.TempDir(), []string{t.TempDir()})) != 0 {
 		t.Errorf("%d, want %d", len(got), len(want))
+	}
+}
+
+// TestMisnamed: files beside those that are read, in a folder where each is meant to be, are named with the name that is
+// read; so are names in other letters. What other programs put there for themselves is not.
+func TestMisnamed(t *testing.T) {
+	home, root := t.TempDir(), t.TempDir()
+	write := func(path string) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]string{
+		".claude/rules/a.mdc":          "rename it to a.md",
+		".claude/rules/deep/b.txt":     "rename it to b.md",
+		".claude/rules/style":          "rename it to style.md",
+		".claude/agents/c.yaml":        "write it as c.md: Markdown with frontmatter",
+		".claude/commands/d.toml":      "write it as d.md: Markdown with frontmatter",
+		".claude/output-styles/e.mdx":  "rename it to e.md",
+		".knack/prompts/f.markdown":    "rename it to f.md",
+		".pi/prompts/g.text":           "rename it to g.md",
+		".claude/rules/fine.md":        "",
+		".claude/rules/UPPER.MD":       "",
+		".claude/rules/README.txt":     "",
+		".claude/rules/.hidden.txt":    "",
+		".claude/rules/data.json":      "",
+		".claude/commands/data.json":   "",
+		".claude/commands/helper":      "",
+		".claude/commands/helper.sh":   "",
+		".claude/skills/x/rules/a.txt": "",
+	}
+	for path := range want {
+		write(filepath.Join(root, path))
+		write(filepath.Join(home, path))
+	}
+	got := map[string]string{}
+	for _, u := range misnamed([]string{root}, func(folder string) string { return filepath.Join(home, folder) }) {
+		for _, key := range u.Keys {
+			got[filepath.Join(u.Path, key)] = u.Advice[key]
+		}
+	}
+	for path, advice := range want {
+		for _, base := range []string{root, home} {
+			if at := filepath.Join(base, path); got[at] != advice {
+				t.Errorf("%s: %q, want %q", at, got[at], advice)
+			}
+		}
+	}
+	dir := filepath.Join(root, ".claude")
+	write(filepath.Join(dir, "Settings.JSON"))
+	write(filepath.Join(dir, "settings.json"))
+	write(filepath.Join(dir, "Output-Styles", "x"))
+	for name, known := range map[string]string{"Settings.JSON": "settings.json", "settings.json": "", "rules": "",
+		"other": "", "Output-Styles": "output-styles"} {
+		if known != "" && sameFile(filepath.Join(dir, known), filepath.Join(dir, name)) {
+			known = "" // the file system ignores the letter case
+		}
+		if got := otherCase(dir, name); got != known {
+			t.Errorf("%s: %q, want %q", name, got, known)
+		}
 	}
 }

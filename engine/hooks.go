@@ -18,6 +18,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
@@ -372,8 +373,29 @@ func (p *Project) readHooks() (err error) {
 			p.hookProblems = append(p.hookProblems, bad)
 		}
 	}
-	p.hookProblems = append(p.hookProblems, p.own.problems()...)
+	p.hookProblems = slices.Concat(p.hookProblems, p.own.problems(), unmatched(p.hooks, p.known().names))
 	return nil
+}
+
+// unmatched reports hooks with a matcher that names a tool which is not one of tools.
+func unmatched(hooks []hook.Hook, tools func() []string) (problems []knack.Problem) {
+	for i := range hooks {
+		if hooks[i].Matcher == "" {
+			continue // most, and then the tools need not be known
+		}
+		name, meant := hooks[i].NoTool(tools())
+		if name == "" {
+			continue
+		}
+		x := knack.Problem{Code: knack.CodeHookInvalid, Severity: knack.Warn, Path: hooks[i].DefinedIn,
+			Message: fmt.Sprintf("hooks: %s: no tool is called %s, so that the hook never runs for it", hooks[i].Event,
+				plain.Line(name)), Hint: "knack help tools has the names"}
+		if meant != "" {
+			x.Hint = "write " + meant
+		}
+		problems = append(problems, x)
+	}
+	return problems
 }
 
 // restricted returns those of the hooks of an origin that the settings let run. One that would post to an address that

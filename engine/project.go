@@ -617,7 +617,7 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	_, slash := p.commands(cat, p.view, nil)
 	var skills []knack.Problem
 	for _, k := range cat.Skills() {
-		skills = slices.Concat(skills, HookProblems(k), SkillProblems(k, p.options.Parts...))
+		skills = append(append(skills, HookProblems(k)...), SkillProblems(k, p.options.Parts...)...)
 	}
 	return append(append(problemsOfFiles(p, cat), skills...), slash...)
 }

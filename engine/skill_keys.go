@@ -16,12 +16,8 @@ import (
 // SkillProblems returns what has no effect in the metadata that a skill has for this program: metadata.knack-procedure,
 // and the keys of metadata.knack, which the parts read.
 func SkillProblems(k *knack.Skill, parts ...Part) []knack.Problem {
-	i := slices.IndexFunc(k.Fields(), func(f knack.Field) bool { return f.Key == "metadata" })
-	if i < 0 {
-		return nil
-	}
 	var metadata map[string]json.RawMessage
-	if json.Unmarshal(k.Fields()[i].Value, &metadata) != nil {
+	if text := k.Metadata(); text == nil || json.Unmarshal(text, &metadata) != nil {
 		return nil // the parser has said so
 	}
 	r := keyReader{skill: k}

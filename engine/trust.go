@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -134,7 +135,7 @@ func (p *Project) TrustReport(ctx context.Context) (TrustReport, error) {
 	if err != nil {
 		return TrustReport{}, err
 	}
-	return trustReport(ctx, t, p.dir, false)
+	return trustReport(ctx, p.options.Env, t, p.dir, false)
 }
 
 // ReadTrust reports on a directory that is not open. links: also follow links that lead out of the project.
@@ -143,15 +144,35 @@ func ReadTrust(ctx context.Context, env Env, dir string, links bool) (TrustRepor
 	if err != nil {
 		return TrustReport{}, err
 	}
-	return trustReport(ctx, t, dir, links)
+	return trustReport(ctx, env, t, dir, links)
 }
 
-func trustReport(ctx context.Context, t *trust.Project, dir string, links bool) (TrustReport, error) {
+func trustReport(ctx context.Context, env Env, t *trust.Project, dir string, links bool) (TrustReport, error) {
 	r := TrustReport{Root: t.Root(), Trusted: t.Trusted(), approvals: t}
 	r.Items, r.Unread = t.Scan(ctx, dir, links)
+	own := userSkillDirs(ctx, env, dir)
+	r.Items = slices.DeleteFunc(r.Items, func(it TrustItem) bool {
+		return it.Kind == trust.Skill && it.Refused != "" && it.Target != "" &&
+			slices.ContainsFunc(own, func(dir string) bool { return subpath.Contains(dir, it.Target) && dir != it.Target })
+	})
 	rules, err := t.KeptRules()
 	r.Rules = rules
 	return r, err
+}
+
+// userSkillDirs returns where the user's and the administrator's skills are, by their real paths. A link there needs no
+// approval: those skills are used without it.
+func userSkillDirs(ctx context.Context, env Env, dir string) (dirs []string) {
+	o := sources.FromEnv(env.Get)
+	o.Order = []knack.SourceKind{knack.Managed, knack.User}
+	for _, s := range sources.Default(ctx, dir, o) {
+		if f, ok := s.(*knack.Folder); ok {
+			if real, err := filepath.EvalSymlinks(f.Path); err == nil {
+				dirs = append(dirs, real)
+			}
+		}
+	}
+	return dirs
 }
 
 // Approve records items of the report as they were shown, bound to their content, and the folder itself, whose

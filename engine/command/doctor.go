@@ -330,11 +330,12 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 	name = "problems"
 	of := map[knack.Code]int{}
 	for _, q := range x.Problems {
-		if q.Severity == knack.Info && q.Code != knack.CodeUnknownKey ||
+		if q.Severity == knack.Info && slices.Contains([]knack.Code{knack.CodeFeatureOff, knack.CodeDuplicateFile,
+			knack.CodeNameCollision}, q.Code) || // the lines about skills say so
 			(q.Code == knack.CodeSettingIgnored || q.Code == knack.CodeAddressIgnored) && q.Path == "" && len(x.Unused) > 0 {
 			continue // the line above lists them
 		}
-		if of[q.Code]++; of[q.Code] > examples {
+		if of[q.Code]++; of[q.Code] > shownProblems {
 			continue
 		}
 		line(name, "%s: %s", q.Severity, p.ShortProblem(q))
@@ -344,8 +345,8 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		name = ""
 	}
 	for _, code := range slices.Sorted(maps.Keys(of)) {
-		if n := of[code] - examples; n > 0 {
-			line("", "and %d more %s: knack skill list --all", n, code)
+		if n := of[code] - shownProblems; n > 0 {
+			line("", "and %d more %s: knack doctor --json", n, code)
 		}
 	}
 	if name != "" {
@@ -353,8 +354,10 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 	}
 }
 
-// examples is how many problems of one kind, or skills that are off for one reason, are shown by name.
-const examples = 3
+const (
+	shownProblems = 8 // of one kind
+	examples      = 3 // skills that are off for one reason
+)
 
 // groupSkills replaces the skills that are off for the same reason by one item.
 func groupSkills(off []offItem) (grouped []offItem) {

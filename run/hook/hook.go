@@ -32,6 +32,7 @@ import (
 	"github.com/dlclark/regexp2/v2"
 
 	"github.com/knack-agent/knack/internal/leaf/scripts"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
 // An Event is something that happens and for which hooks run.
@@ -295,6 +296,31 @@ func (h *Hook) matches(subjects []string) bool {
 		return slices.ContainsFunc(subjects, func(a string) bool { return slices.Contains(h.words, a) })
 	}
 	return true
+}
+
+// NoTool returns a name in the matcher of an event of tools which no tool has, so that the hook never runs for it: one
+// if all its names are so, or one that is nearly the name of a tool. It returns "" if there is none. tools are the names
+// that a rule may have; those of servers (mcp__…) are not known before they run.
+func (h *Hook) NoTool(tools []string) (name, meant string) {
+	switch h.Event {
+	case PreToolUse, PostToolUse, PostToolUseFailure, PermissionRequest, PermissionDenied:
+	default:
+		return "", ""
+	}
+	unknown := slices.DeleteFunc(slices.Clone(h.words), func(w string) bool {
+		return strings.HasPrefix(w, "mcp__") || slices.Contains(tools, w)
+	})
+	for _, w := range unknown {
+		for _, t := range tools {
+			if similar.Near(w, t, 1+len(w)/8) {
+				return w, t
+			}
+		}
+	}
+	if len(unknown) > 0 && len(unknown) == len(h.words) {
+		return unknown[0], ""
+	}
+	return "", ""
 }
 
 // compile parses the matcher: empty or * matches everything; words separated by | or commas are

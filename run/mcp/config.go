@@ -200,14 +200,15 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 	if err := json.Unmarshal(data, &top); err != nil {
 		return nil, []knack.Problem{problem("not a JSON object: %v", err)}
 	}
+	var problems []knack.Problem
 	if inner, ok := top["mcpServers"]; ok {
+		problems = besideServers(top, place)
 		top = nil
 		if err := json.Unmarshal(inner, &top); err != nil {
 			return nil, []knack.Problem{problem("mcpServers: not an object: %v", err)}
 		}
 	}
 	var servers []Server
-	var problems []knack.Problem
 	for _, name := range slices.Sorted(maps.Keys(top)) {
 		if strings.HasPrefix(name, "$") || name == "inputs" {
 			continue // keys for a schema or an editor
@@ -215,6 +216,10 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 		if len(servers) == maxServers {
 			problems = append(problems, problem("only the first %d servers are used", maxServers))
 			break
+		}
+		if holdsServers(name, top[name]) {
+			problems = append(problems, problem("%s has no effect: servers are under mcpServers", plain.Line(name)))
+			continue
 		}
 		s, used, err := parseServer(name, top[name])
 		if at := filepath.ToSlash(place); strings.HasSuffix(at, "/.pi/mcp.json") ||
@@ -242,6 +247,36 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 		}
 	}
 	return servers, problems
+}
+
+// besideServers names the keys beside mcpServers in a file of servers, which have no effect.
+func besideServers(top map[string]json.RawMessage, place string) (problems []knack.Problem) {
+	if name := filepath.Base(place); name != ".mcp.json" && name != "mcp.json" {
+		return nil // such as settings, which have other keys
+	}
+	for _, name := range slices.Sorted(maps.Keys(top)) {
+		if name == "mcpServers" || strings.HasPrefix(name, "$") {
+			continue
+		}
+		p := knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Info, Path: place,
+			Message: plain.Line(name) + " has no effect in a file of servers"}
+		if holdsServers(name, top[name]) {
+			p.Severity, p.Hint = knack.Warn, "move its servers to mcpServers"
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+// holdsServers reports whether a key is one that other programs have for servers by name, and not a server.
+func holdsServers(name string, value json.RawMessage) bool {
+	switch strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name)) {
+	case "servers", "mcp", "mcpservers":
+	default:
+		return false
+	}
+	var inner map[string]map[string]json.RawMessage
+	return json.Unmarshal(value, &inner) == nil && len(inner) > 0
 }
 
 func parseServer(name string, data json.RawMessage) (s Server, used bool, err error) {

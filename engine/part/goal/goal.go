@@ -34,7 +34,7 @@ var proposeSchema []byte
 // Part provides goals: the command /goal, the goal of a skill in use, and a tool with which the model proposes one.
 func Part() engine.Part {
 	return engine.Part{Name: name, Open: open,
-		SkillKeys: map[string]func(*knack.Skill) error{"goal": func(k *knack.Skill) error { _, err := read(k); return err }},
+		SkillKeys: map[string]func(*knack.Skill) error{"goal": check},
 		Known:     func(engine.Brought) engine.PartTools { return engine.PartTools{Unlisted: tool.Set{propose(nil)}} },
 		Commands: []engine.Command{{Name: "goal", Hint: "[TEXT, !COMMAND, or off]",
 			Description: "go on until TEXT is met, or COMMAND succeeds", Run: command,
@@ -260,6 +260,12 @@ func read(k *knack.Skill) (text string, err error) {
 		return "", fmt.Errorf("it is longer than %s", plain.Bytes(maxText))
 	}
 	return strings.TrimSpace(text), nil
+}
+
+// check says what is wrong with the goal of a skill.
+func check(k *knack.Skill) error {
+	_, err := read(k)
+	return err
 }
 
 // propose returns the tool with which the model proposes a goal. It is for skills that name it.

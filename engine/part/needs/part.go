@@ -12,10 +12,11 @@ import (
 
 // Part tells the user and the model, when a skill comes into use, what it needs that is not here.
 func Part() engine.Part {
-	return engine.Part{Name: "needs", SkillKeys: map[string]func(*knack.Skill) error{"needs": check}, Open: func(_ context.Context, c *engine.Conv) (*engine.Live, error) {
-		l := &live{conv: c, looked: c.Log().Last(), told: map[string]bool{}}
-		return &engine.Live{Note: l.note}, nil
-	}}
+	return engine.Part{Name: "needs", SkillKeys: map[string]func(*knack.Skill) error{"needs": check},
+		Open: func(_ context.Context, c *engine.Conv) (*engine.Live, error) {
+			l := &live{conv: c, looked: c.Log().Last(), told: map[string]bool{}}
+			return &engine.Live{Note: l.note}, nil
+		}}
 }
 
 type live struct {

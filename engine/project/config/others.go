@@ -15,6 +15,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/leaf/jsonc"
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
 //go:embed others.txt
@@ -59,7 +60,8 @@ type OtherDir struct {
 // OtherDirs returns the directories of other programs. What others.txt lists of them is only named; Knack reads nothing
 // else of Codex, OpenCode, Cursor and Gemini CLI.
 func OtherDirs() []OtherDir {
-	return []OtherDir{{"claude-files", ".claude", ".claude"}, {"pi-files", ".pi/agent", ".pi"},
+	return []OtherDir{{"claude-files", ".claude", ".claude"}, {"claude-hooks", ".claude/hooks", ".claude/hooks"},
+		{"pi-files", ".pi/agent", ".pi"},
 		{"codex", ".codex", ".codex"}, {"opencode", ".config/opencode", ".opencode"},
 		{"cursor", ".cursor", ".cursor"}, {"gemini", ".gemini", ".gemini"},
 		{"github", "", ".github"}, {"junie", "", ".junie"}, {"kiro", ".kiro", ".kiro"}, {"roo", "", ".roo"},
@@ -112,10 +114,34 @@ func Advice(path, name string) string {
 		}
 		i := strings.LastIndexByte(name, '.')
 		if i < 0 {
-			return ""
+			return misspeltKey(program, name)
 		}
 		name = name[:i]
 	}
+}
+
+// misspeltKey says what a person meant by a key that Claude Code's settings do not have; "": nobody knows.
+func misspeltKey(program, name string) string {
+	if program != "claude " || effects()[name] != nil {
+		return ""
+	}
+	if name == "mcpServers" {
+		return "move them to .mcp.json in the project, or knack mcp add"
+	}
+	var known []string
+	for key := range effects() {
+		if top, _, _ := strings.Cut(key, "."); !slices.Contains(known, top) {
+			known = append(known, top)
+		}
+	}
+	slices.Sort(known)
+	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
+		return "no key is called so; did you mean " + known[i]
+	}
+	if near := similar.Names(name, known); len(near) > 0 {
+		return "no key is called so; did you mean " + near[0]
+	}
+	return ""
 }
 
 // keyProgram returns the first word in others.txt for the keys of a file of which Knack reads none; "": it is none.

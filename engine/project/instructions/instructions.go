@@ -476,7 +476,7 @@ func (l *loader) style(name string) {
 		if s.Name == name || s.base == name {
 			l.found.Append = append(l.found.Append, s.text)
 			for _, e := range s.unused {
-				l.unused(s.Path, e, "an output style: its text is added to Knack's own")
+				l.unused(s.Path, e, "an output style: its text is added to Knack's own", "")
 			}
 			return
 		}

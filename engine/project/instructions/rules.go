@@ -138,10 +138,15 @@ func (l *loader) rulePaths(path string, file frontmatter.File) (patterns []strin
 			return nil
 		case e.Key != "paths" && e.Key != "globs":
 			if e.Key != "alwaysApply" && e.Key != "description" { // that is for people
-				l.unused(path, e, "a rule")
+				hint := ""
+				if slices.Contains([]string{"applyTo", "path", "glob", "pattern", "patterns"}, e.Key) {
+					hint = "write paths"
+				}
+				l.unused(path, e, "a rule", hint)
 			}
 			continue
 		}
+		read := len(patterns)
 		switch nodes := e.Value.Content; e.Value.Kind {
 		case yaml.ScalarNode:
 			if e.Value.ShortTag() != "!!null" {
@@ -156,12 +161,21 @@ func (l *loader) rulePaths(path string, file frontmatter.File) (patterns []strin
 		default:
 			l.once(knack.CodeFieldType, path, "%s is not a list of patterns: the rule always applies", e.Key)
 		}
+		for _, pattern := range patterns[read:] {
+			if why := ignore.Bad(pattern); why != "" {
+				l.once(knack.CodeBadGlob, path, "%s: %q matches nothing: %s", e.Key, pattern, why)
+			}
+		}
 	}
 	return patterns
 }
 
-// unused reports a key of frontmatter that has no effect.
-func (l *loader) unused(path string, e frontmatter.Pair, on string) {
-	l.found.Problems = append(l.found.Problems, knack.Problem{Code: knack.CodeUnknownKey, Severity: knack.Info, Path: path,
-		Line: e.Line, Column: e.Column, Message: e.Key + " has no effect on " + on})
+// unused reports a key of frontmatter that has no effect. hint says what to write; "": nothing has that effect.
+func (l *loader) unused(path string, e frontmatter.Pair, on, hint string) {
+	x := knack.Problem{Code: knack.CodeUnknownKey, Severity: knack.Info, Path: path,
+		Line: e.Line, Column: e.Column, Message: e.Key + " has no effect on " + on, Hint: hint}
+	if hint != "" {
+		x.Severity = knack.Warn
+	}
+	l.found.Problems = append(l.found.Problems, x)
 }

@@ -325,3 +325,35 @@ func brace(p string) (pre string, parts []string, post string, ok bool) {
 	}
 	return "", nil, "", false
 }
+
+// Bad explains why a pattern can never match; "": it may.
+func Bad(g string) string {
+	braces := 0
+	for i := 0; i < len(g); i++ {
+		switch g[i] {
+		case '\\':
+			if i++; i == len(g) {
+				return "it ends with a backslash"
+			}
+		case '[':
+			end := strings.IndexByte(g[i+1:], ']')
+			if end == 0 || end == 1 && g[i+1] == '!' { // []a] and [!]a]: the first ] is a member
+				if end = strings.IndexByte(g[i+2+end:], ']'); end >= 0 {
+					end += 1 + strings.IndexByte(g[i+1:], ']')
+				}
+			}
+			if end < 0 {
+				return "[ is not closed"
+			}
+			i += 1 + end
+		case '{':
+			braces++
+		case '}':
+			braces--
+		}
+	}
+	if braces > 0 {
+		return "{ is not closed"
+	}
+	return ""
+}

@@ -89,7 +89,8 @@ func (f *runFlags) enterWorktree(c *cobra.Command) (leave func(), err error) {
 
 // offerInclude asks, once for each repository, whether worktrees get a copy of the files that tell agents how to work,
 // if git ignores them. A yes is kept as the setting worktree.include.
-func offerInclude(ctx context.Context, w *worktree.Worktree, include []string, ask func(question string) (bool, error)) error {
+func offerInclude(ctx context.Context, w *worktree.Worktree, include []string,
+	ask func(question string) (bool, error)) error {
 	names := w.Absent()
 	asked := engine.Env(nil).StateFile("worktrees-asked.json")
 	var roots []string
