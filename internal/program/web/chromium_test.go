@@ -239,8 +239,9 @@ func TestBrowserSearch(t *testing.T) {
 	b.visit(x.base+"/skills", 1)
 	b.eval(`document.querySelector("input[type=search]").focus()`)
 	b.call(nil, "Input.insertText", map[string]any{"text": "csv-report"})
-	got := b.eval(`new Promise(done => { const look = () => { const s = document.querySelector("[role=status]").textContent;
-		if (s === "1 skill") done(location.search); else setTimeout(look, 20); }; look(); })`)
+	got := b.eval(`new Promise(done => { let left = 1000; const look = () => {
+		const s = document.querySelector("[role=status]").textContent;
+		if (s === "1 skill") done(location.search); else if (!left--) done(s); else setTimeout(look, 30); }; look(); })`)
 	if got != "?q=csv-report&source=" {
 		t.Errorf("the address is %v", got)
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/installer"
+	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -18,7 +20,7 @@ type directory struct {
 	engine *engine.Engine
 
 	mu      sync.Mutex
-	files   string // of the settings, as they were when the project was read
+	files   string // see filesOf; as they were when the project was read
 	usage   string
 	catalog *knack.Catalog
 	current *command.Skills
@@ -51,19 +53,25 @@ func (d *directory) read(ctx context.Context) (*engine.Project, error) {
 
 // project is read for callers that hold mu.
 func (d *directory) project(ctx context.Context) (*engine.Project, error) {
-	p := d.engine.Project()
-	paths := engine.TrustFiles(p.Env(), p.Dir())
-	for _, f := range p.SettingsFiles() {
-		paths = append(paths, f.Path)
-	}
-	now := "\n" + stamp(paths...) // never "", which is before the first look
-	if d.files != "" && d.files != now {
+	if now := filesOf(d.engine.Project()); d.files != now {
 		if _, err := d.engine.Reload(ctx); err != nil {
 			return nil, err
 		}
+		d.files = now
 	}
-	d.files = now
 	return d.engine.Project(), nil
+}
+
+// filesOf describes the files of settings, approvals and locks of a project, as stamp does.
+func filesOf(p *engine.Project) string {
+	paths := append(engine.TrustFiles(p.Env(), p.Dir()), install.SharedLock(p.Root()))
+	for _, f := range p.SettingsFiles() {
+		paths = append(paths, f.Path)
+	}
+	if s, err := installer.Store(p.Env()); err == nil { // otherwise nothing can be installed
+		paths = append(paths, s.Lock)
+	}
+	return stamp(paths...)
 }
 
 // skills returns the skills as they are now, with the text by which each is found. Nobody changes them.

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +24,8 @@ import (
 	"github.com/knack-agent/knack/durable/schedule"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/installer"
+	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/eval"
 )
 
@@ -101,6 +104,50 @@ func TestSkillsOrder(t *testing.T) {
 		}
 		at = i
 	}
+}
+
+// TestHistory: the page of a skill has the versions that were installed, and how its files differ from those that the
+// user agreed to.
+func TestHistory(t *testing.T) {
+	text := "---\nname: %s\ndescription: Reads.\n---\nOne.\n"
+	x := open(t, engine.Options{}, "src/pdf/SKILL.md", fmt.Sprintf(text, "pdf"), ".claude/skills/own/SKILL.md",
+		fmt.Sprintf(text, "own"))
+	project := x.server.dir.engine.Project()
+	in, err := installer.New(project, func(context.Context, installer.Offer) (bool, error) { return true, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Skill(t.Context(), filepath.Join(x.Dir, "src", "pdf"), "", installer.UserScope(project.Env())); err != nil {
+		t.Fatal(err)
+	}
+	got := x.has("/skill?name=pdf", "Versions", filepath.Join("src", "pdf"))
+	if strings.Contains(got, "What changed") {
+		t.Errorf("nothing has changed:\n%s", got)
+	}
+	report, err := project.TrustReport(t.Context())
+	if err == nil {
+		err = report.Approve(report.Open()...)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := installer.Store(project.Env())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := install.ReadLock(s.Lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{filepath.Join(s.Path(lock.Item("pdf")), "SKILL.md"),
+		filepath.Join(x.Dir, ".claude", "skills", "own", "SKILL.md")} {
+		if err := os.WriteFile(file, []byte(strings.Replace(fmt.Sprintf(text, filepath.Base(filepath.Dir(file))), "One.",
+			hostile, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.has("/skill?name=pdf", "What changed since you agreed to its files", "-One.")
+	x.has("/skill?name=own", "What changed since you agreed to its files", "-One.")
 }
 
 // TestListing: what `knack skill budget` tells, drawn, and what a pin would change.

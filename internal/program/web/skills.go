@@ -188,6 +188,11 @@ func (s *Server) skill(r *http.Request, p *page) error {
 		p.form("/skill/pin", "name", f.Skill.Name)
 		p.F("<button class=\"quiet\">Pin it</button> <span class=\"soft\">Its description is never cut.</span></form>\n")
 	}
+	if f.Skill != nil {
+		if err := p.history(ctx, skills.Project, f.Skill); err != nil {
+			return err
+		}
+	}
 	p.problems(skills.Project, info.Problems)
 	p.F("<h2 id=\"why\">Why</h2>\n")
 	for _, f := range why.Found {

@@ -42,7 +42,7 @@ func Open(ctx context.Context, o engine.Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: &directory{engine: e}}
+	s := &Server{dir: &directory{engine: e, files: filesOf(e.Project())}}
 	s.guard = newGuard(s.pages())
 	return s, nil
 }
