@@ -46,7 +46,7 @@ func command(ctx context.Context, s *engine.Session, args string) (engine.Reply,
 		return engine.Reply{Text: "No kit is used: all skills and servers are there again."}, nil
 	}
 	if k.Model != "" || k.Effort != "" {
-		if err := s.SetTyped(ctx, session.Setting{Model: k.Model, Effort: k.Effort}); err != nil {
+		if err := s.Set(ctx, session.Setting{Model: k.Model, Effort: k.Effort}); err != nil {
 			return engine.Reply{}, err
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -138,11 +137,6 @@ func (l *trees) leave(ctx context.Context) {
 	}
 }
 
-// removes runs the hooks for a worktree that is about to be removed. They refuse nothing.
-func (l *trees) removes(ctx context.Context, tree *worktree.Worktree) {
-	l.conv.Hook(ctx, hook.Input{Event: hook.WorktreeRemove, Worktree: tree.Dir})
-}
-
 func (l *trees) close() error {
 	l.leave(context.Background())
 	return nil
@@ -199,7 +193,7 @@ func (l *trees) enter(ctx context.Context, name string) (tool.Result, error) {
 	if name == "" {
 		name = worktree.NewName()
 	}
-	if err := l.conv.Hook(ctx, hook.Input{Event: hook.WorktreeCreate, Name: name}); err != nil {
+	if err := l.creates(ctx, name); err != nil {
 		return tool.Result{}, err
 	}
 	tree, err := worktree.Add(ctx, environ, home, name, l.conv.Project().Settings().WorktreeInclude...)

@@ -20,7 +20,6 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/run/agent"
-	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -265,17 +264,6 @@ func (f *runFlags) foundPlugins(all []string) (found []string) {
 		found = append(found, dir)
 	}
 	return found
-}
-
-// setup is what the Setup hooks run for; "": they do not run.
-func (f *runFlags) setup() hook.Trigger {
-	switch {
-	case f.init:
-		return hook.TriggerInit
-	case f.maintenance:
-		return hook.TriggerMaintenance
-	}
-	return ""
 }
 
 // start starts the session that the flags describe and prints the problems of the project and
