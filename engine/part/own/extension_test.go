@@ -63,3 +63,80 @@ func TestExtensions(t *testing.T) {
 		})
 	}
 }
+
+// example writes a file of the examples into a project, as a program.
+func example(t *testing.T, p enginetest.Fixture, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "extension", filepath.FromSlash(from)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	executable(t, p, to, string(data))
+}
+
+// TestExampleHooks: a gate asks before a command runs, a prompt is changed, and what is not committed is kept.
+func TestExampleHooks(t *testing.T) {
+	if exec.Command("python3", "-c", "").Run() != nil {
+		t.Skip("there is no python3")
+	}
+	p := enginetest.New(t, "a.txt", "a\n")
+	p.Commit(t)
+	for _, name := range []string{"gate", "transform", "checkpoint"} {
+		example(t, p, "hooks/"+name, ".knack/hooks/"+name)
+	}
+	p.Write(t, ".knack/settings.json", `{"hooks": {
+		"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": ".knack/hooks/gate"}]}],
+		"UserPromptSubmit": [{"hooks": [{"type": "command", "command": ".knack/hooks/transform"},
+			{"type": "command", "command": ".knack/hooks/checkpoint"}]}]}}`)
+	p.Write(t, "a.txt", "changed\n")
+	o := p.Options(llmtest.New(llmtest.Answer{When: "Answer in one sentence: why", Calls: []llmtest.Call{
+		{Name: "bash", Input: `{"command": "rm -r a.txt"}`}}}, llmtest.Reply("kept"),
+		enginetest.Calls("bash", `{"command": "rm -r a.txt"}`), llmtest.Reply("removed")))
+	o.Trust = true
+	o.Values["permissions.allow"] = []string{"Bash"}
+	says := "no"
+	person := enginetest.PersonFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
+		return engine.Answer{Option: says}, nil
+	})
+	_, s := p.Open(t, o, person, engine.SessionOptions{})
+	if got := enginetest.Run(t, s, "? why"); !strings.Contains(got, "the user said no") || p.Content(t, "a.txt") == "none" {
+		t.Errorf("%s", got)
+	}
+	if got := strings.Join(s.Status().Parts, ","); got != "checkpoint 1" {
+		t.Errorf("status %q", got)
+	}
+	says = "yes"
+	if got := enginetest.Run(t, s, "go"); p.Content(t, "a.txt") != "none" {
+		t.Errorf("%s", got)
+	}
+	if out, err := exec.Command("git", "-C", p.Dir, "stash", "apply", "-q", "refs/checkpoints/1").CombinedOutput(); err != nil ||
+		p.Content(t, "a.txt") != "changed\n" {
+		t.Errorf("%s %v: %q", out, err, p.Content(t, "a.txt"))
+	}
+}
+
+// TestExamplePlan: a mode that a command turns on keeps the model from changing anything, and its end begins the work.
+func TestExamplePlan(t *testing.T) {
+	if exec.Command("python3", "-c", "").Run() != nil {
+		t.Skip("there is no python3")
+	}
+	p := enginetest.New(t, "a.txt", "a\n")
+	for _, name := range []string{"planner.json", "planner.py"} {
+		example(t, p, "plan/"+name, ".knack/tools/"+name)
+	}
+	o := p.Options(llmtest.New(enginetest.Calls("read", `{"path": "a.txt"}`),
+		enginetest.Calls("write", `{"path": "b.txt", "content": "b"}`), llmtest.Reply("1. write b.txt"),
+		llmtest.Answer{When: "Carry out the plan", Calls: []llmtest.Call{{Name: "write",
+			Input: `{"path": "b.txt", "content": "b"}`}}}, llmtest.Reply("done")))
+	o.Trust = true
+	o.Values["permissions.allow"] = []string{"Write", "Edit"}
+	_, s := p.Open(t, o, nil, engine.SessionOptions{})
+	enginetest.Run(t, s, "/planner")
+	if got := enginetest.Run(t, s, "go"); !strings.Contains(got, "only planning") || p.Content(t, "b.txt") != "none" ||
+		strings.Join(s.Status().Parts, "") != "planning" || !strings.Contains(enginetest.Conversation(s), "Only plan:") {
+		t.Errorf("%s %q", got, s.Status().Parts)
+	}
+	if got := enginetest.Run(t, s, "/planner"); p.Content(t, "b.txt") != "b" {
+		t.Errorf("%s", got)
+	}
+}
