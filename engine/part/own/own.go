@@ -70,6 +70,7 @@ type live struct {
 	skills map[*knack.Skill][]*Program
 
 	processes map[string]*process // by their file and the directory in which they work
+	closed    bool                // the session has ended
 }
 
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {

@@ -55,7 +55,6 @@ type started struct {
 	ended  chan struct{} // is closed when it has ended
 	exit   error         // why, after ended
 	of     *engine.Project
-	where  string // the directory in which it was started
 }
 
 const (
@@ -173,9 +172,20 @@ func (p *process) end(run *started, why error) error {
 	return errors.New(text)
 }
 
-// close ends a process that runs, once nobody sends a request.
+// close ends a process that runs. A request that is under way has a moment to end.
 func (p *process) close() {
-	<-p.turn
+	timer := time.NewTimer(endTime)
+	defer timer.Stop()
+	select {
+	case <-p.turn:
+	case <-timer.C:
+		p.mu.Lock()
+		if p.started != nil {
+			p.started.cancel()
+		}
+		p.mu.Unlock()
+		<-p.turn
+	}
 	defer func() { p.turn <- struct{}{} }()
 	p.mu.Lock()
 	run := p.started
@@ -186,14 +196,11 @@ func (p *process) close() {
 	}
 }
 
-// drop ends the process if it was started for another project or directory.
-func (p *process) drop(of *engine.Project, where string) {
+// old reports whether the process was started for another project, as before a reload.
+func (p *process) old(of *engine.Project) bool {
 	p.mu.Lock()
-	run := p.started
-	p.mu.Unlock()
-	if run != nil && (run.of != of || run.where != where) {
-		p.close()
-	}
+	defer p.mu.Unlock()
+	return p.started != nil && p.started.of != of
 }
 
 // exchange sends a request and reads what it is answered with.
@@ -282,7 +289,7 @@ func (p *Program) launch(ws workspace.Workspace, call tool.Input, o coding.Optio
 	c.Allow.Denied, c.Allow.Nested = call.Allow.Denied, call.Allow.Nested
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &started{cancel: cancel, in: feed, out: bufio.NewReaderSize(out, 64<<10), pipe: out, said: said,
-		ended: make(chan struct{}), of: of, where: ws.Dir()}
+		ended: make(chan struct{}), of: of}
 	context.AfterFunc(ctx, func() { // whoever waits for it waits no longer
 		feed.Close()
 		write.CloseWithError(context.Canceled)
@@ -328,12 +335,15 @@ func (t *tail) String() string {
 }
 
 // processOf returns the process of a program in a place. A nil live has none that stays.
-func (l *live) processOf(p *Program, where string) *process {
+func (l *live) processOf(p *Program, where string) (*process, error) {
 	if l == nil {
-		return newProcess()
+		return newProcess(), nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return nil, engine.ErrClosed
+	}
 	if l.processes == nil {
 		l.processes = map[string]*process{}
 	}
@@ -341,14 +351,14 @@ func (l *live) processOf(p *Program, where string) *process {
 	if l.processes[key] == nil {
 		l.processes[key] = newProcess()
 	}
-	return l.processes[key]
+	return l.processes[key], nil
 }
 
 // closeProcesses ends all of them.
 func (l *live) closeProcesses() error {
 	l.mu.Lock()
 	all := l.processes
-	l.processes = nil
+	l.processes, l.closed = nil, true
 	l.mu.Unlock()
 	var wait sync.WaitGroup
 	for _, p := range all {
@@ -363,7 +373,10 @@ func (l *live) closeProcesses() error {
 func (p *Program) request(ctx context.Context, l *live, ws workspace.Workspace, o coding.Options, call tool.Input,
 	r request) (json.RawMessage, error) {
 	r.Dir = ws.Dir()
-	proc := l.processOf(p, ws.Dir())
+	proc, err := l.processOf(p, ws.Dir())
+	if err != nil {
+		return nil, err
+	}
 	var of *engine.Project
 	if l != nil {
 		of = l.conv.Project()
@@ -376,7 +389,9 @@ func (p *Program) request(ctx context.Context, l *live, ws workspace.Workspace, 
 		proc.close()
 		return nil, err
 	}
-	proc.drop(of, ws.Dir())
+	if proc.old(of) {
+		proc.close()
+	}
 	result, err := proc.ask(ctx, r, cmp.Or(p.definition.timeout(), processTime),
 		func() (*started, error) { return p.launch(ws, call, o, of) },
 		func(line string) { call.Progress(tool.Text(line)) })

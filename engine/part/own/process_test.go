@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/enginetest"
@@ -158,4 +159,28 @@ esac`))
 	if strings.Join(origins, ",") != "user ext.json" {
 		t.Error(origins)
 	}
+}
+
+// TestProcessClose: the end of the session ends a process that does not answer.
+func TestProcessClose(t *testing.T) {
+	p := enginetest.New(t)
+	dir := "~/.config/knack/tools/"
+	p.Write(t, dir+"ext.json", `{"type": "process", "description": "d", "command": "./ext.sh", "timeout": 80000,
+		"tools": {"hang": {"description": "d", "inputSchema": {"type": "object"}}}}`)
+	executable(t, p, dir+"ext.sh", reads(`echo asked >> starts; sleep 80000`))
+	o := p.Options(llmtest.New(enginetest.Calls("hang", `{}`), llmtest.Reply("done")))
+	o.Values["permissions.allow"] = []string{"Tool(hang)"}
+	_, s := p.Open(t, o, nil, engine.SessionOptions{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		enginetest.Run(t, s, "go")
+	}()
+	for !strings.Contains(p.Content(t, "starts"), "asked") {
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	<-done
 }
