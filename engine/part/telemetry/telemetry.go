@@ -415,7 +415,10 @@ type request struct {
 
 // request begins the span of a request.
 func (t *telemetry) request(ctx context.Context, info llm.Info, req *llm.Request) (context.Context, *request) {
-	provider, name, _ := strings.Cut(info.ID, "/")
+	provider, name, ok := strings.Cut(info.ID, "/")
+	if !ok { // that of the program
+		name = provider
+	}
 	r := &request{of: t, info: info, begun: time.Now(), labels: []attribute.KeyValue{t.text(keyOperation, spanChat),
 		t.text(keyProvider, providerName(provider)), t.text(keyModel, name)}}
 	ctx, r.span = t.start(ctx, spanChat, name, trace.SpanKindClient, append(r.labels, t.session())...)
