@@ -179,7 +179,7 @@ The exit code is 1 if something is wrong.`,
 				fmt.Fprintln(c.OutOrStdout(), "there is no entry with the hash "+plain.Line(head)+
 					": the end was removed, or the file was written anew")
 			}
-			fmt.Fprintf(c.OutOrStdout(), "%s, %d lost, the last one %s\n", plain.Count(entries, "entry"), lost, last.Hash)
+			fmt.Fprintf(c.OutOrStdout(), "%s, %d lost, the last one %s\n", plain.Count(entries, "line"), lost, last.Hash)
 			if bad > 0 {
 				return &engine.Error{Err: fmt.Errorf("%s is damaged", plain.Line(path)), Exit: engine.ExitFailed}
 			}
