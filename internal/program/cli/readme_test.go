@@ -40,7 +40,7 @@ var tried = []struct {
 	}},
 	{"docs/embedding.md", nil, []string{"the host", `"type":"result","subtype":"success"`, "Hosts\n"}},
 	{"docs/teams.md", nil, []string{
-		"the settings are valid", `"verdict": "deny"`, "exit code 3", "policy.json:3",
+		"the settings are valid", `"verdict": "deny"`, "exit code 3", "policy.json:3", "6 calls, 0 not as expected",
 		"It provides nothing that needs approval.", `"trusted": false`, "a first prompt", `"text":"a first prompt"`,
 	}},
 	{"docs/editors.md", nil, []string{"8 skills: 0 errors", "the settings are valid"}},
