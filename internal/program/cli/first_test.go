@@ -32,7 +32,7 @@ func TestFirstStart(t *testing.T) {
 	k.expect(`(?s)Which model should Knack use\?.*1 Anthropic.*local server.*no model: only skills with fixed steps.*not now.*  : `)
 	for _, typed := range []string{"9\r", "/model\r", "xyz\r"} {
 		k.types(typed)
-		k.expect(`a number from 1 to 7`)
+		k.expect(`Type a number from 1 to 7\.`)
 	}
 	k.types("1\r")
 	k.expect(`Paste your Anthropic API key: `)

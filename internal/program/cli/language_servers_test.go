@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 func TestLanguageServers(t *testing.T) {
 	for _, c := range []struct{ program, args, file, text, want string }{
 		{"gopls", "", "a.go", "package a\n\nvar A = missing\n", "undefined: missing"},
+		{"typescript-language-server", "--stdio", "a.ts", "export const a: number = missing;\n", "Cannot find name"},
 		{"pyright-langserver", "--stdio", "a.py", "a = missing\n", "is not defined"},
 	} {
 		t.Run(c.program, func(t *testing.T) {
@@ -27,10 +29,12 @@ func TestLanguageServers(t *testing.T) {
 			write := func(id string) []llmtest.Call {
 				return []llmtest.Call{{ID: id, Name: "write", Input: map[string]any{"path": c.file, "content": c.text}}}
 			}
-			d := newFixture(t, serve(t,
-				llmtest.Answer{Calls: write("a")},
-				llmtest.Answer{Calls: []llmtest.Call{{ID: "b", Name: "bash", Input: map[string]any{"command": "sleep 8"}}}},
-				llmtest.Answer{Text: "Done."}))
+			answers := []llmtest.Answer{{Calls: write("a")}}
+			for i := range 8 { // a server may need long for its first answer
+				answers = append(answers, llmtest.Answer{Calls: []llmtest.Call{{ID: fmt.Sprint("b", i), Name: "bash",
+					Input: map[string]any{"command": fmt.Sprint("sleep 3.", i)}}}})
+			}
+			d := newFixture(t, serve(t, append(answers, llmtest.Answer{Text: "Done."})...))
 			d.file(t, "go.mod", "module example.org/a\n\ngo 1.24\n")
 			d.file(t, "tsconfig.json", `{"compilerOptions": {"strict": true}}`)
 			d.settings(t, `{"permissions": {"allow": ["Edit", "Bash(sleep *)"]},

@@ -94,7 +94,7 @@ func TestScreenPaste(t *testing.T) {
 	k.shows(w, h, `Another pixel\.\n\n❯`)
 	d.file(t, "../hang", "")
 	k.types("\x16")
-	k.shows(w, h, `no image in the clipboard: `+clipboardProgram+` has not answered in 5s`)
+	k.shows(w, h, `There is no image in the clipboard: `+clipboardProgram+` has not answered in 5s`)
 	if data, err := os.ReadFile(filepath.Join(d.home(), "asked")); err != nil ||
 		!strings.Contains(string(data), clipboardAsked) {
 		t.Errorf("the clipboard program got the arguments %q, %v", data, err)
@@ -141,7 +141,7 @@ func TestScreenKeys(t *testing.T) {
 	k.types("\x15") // Ctrl-U
 	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("\x1b")
-	k.shows(w, h, `press esc again`)
+	k.shows(w, h, `Press esc again`)
 	k.types("\x1b")
 	k.shows(w, h, `(?s)Go back to before which message\?\n▸ second words edited.*first words`)
 	k.types("first\r")
@@ -564,7 +564,7 @@ func TestScreenHabits(t *testing.T) {
 	k.shows(w, h, `Hello to you\.\n\n❯`)
 	k.types("!seq 12\r")
 	k.shows(w, h, `› !seq 12\n\n1\n2\n(.*\n)*12\n\n❯`)
-	k.shows(w, h, `the model has not seen this: alt\+o attaches it to your message`)
+	k.shows(w, h, `The model has not seen this\. alt\+o attaches it to your message`)
 	k.types("/status\r")
 	k.shows(w, h, `› /status\n\nid  .*\ntitle|› /status\n\nid  .*\ndirectory +.*work`)
 	k.types("/add-dir x\r")
@@ -576,9 +576,9 @@ func TestScreenHabits(t *testing.T) {
 	k.types("tidy\r")
 	k.shows(w, h, `tidy  project, active\n(.*\n)*\n❯ *\n`) // the command has ended: while it runs, Esc stops it
 	k.types("\x1b")
-	k.shows(w, h, `press esc again`)
+	k.shows(w, h, `Press esc again`)
 	k.types("\x03")
-	k.shows(w, h, `press ctrl\+c again to exit`)
+	k.shows(w, h, `Press ctrl\+c again to exit`)
 	k.types("/exit")
 	k.shows(w, h, `❯ /exit\n(  /.*\n)*  /tidy +Reduces complexity`)
 	k.types("\r")
@@ -682,13 +682,13 @@ func TestScreenRewake(t *testing.T) {
 	k.types("two")
 	k.shows(w, h, `(?m)^❯ two$`)
 	d.file(t, "go2", "")
-	k.shows(w, h, `(?s)Saw the first\..*· something happened in the background: the model reads it with your next message\n\n❯ two`)
+	k.shows(w, h, `(?s)Saw the first\..*· Something happened in the background\. The model reads it with your next message\.\n\n❯ two`)
 	k.types("\r")
 	k.shows(w, h, `(?s)› two\n\n· Stop hook: tests fail 2\n\nSaw the second\.`)
 	k.types("three")
 	k.shows(w, h, `(?m)^❯ three$`)
 	d.file(t, "go3", "")
-	k.shows(w, h, `(?s)Saw the second\..*· something happened in the background`)
+	k.shows(w, h, `(?s)Saw the second\..*· Something happened in the background`)
 	k.types("\x15") // the prompt is empty again
 	k.shows(w, h, `(?s)· Stop hook: tests fail 3\n\nSaw the third\.`)
 	k.quits()
@@ -706,7 +706,7 @@ func TestScreenRewakeLimit(t *testing.T) {
 	k := d.onScreen(t, w, h, "--settings", asyncHook(t, "echo no >&2; exit 2"))
 	k.shows(w, h, `(?m)^❯( Ask .*)?$`)
 	k.types("go\r")
-	k.shows(w, h, `(?s)(Again\..*· Stop hook: no.*){8}Again\..*· something happened in the background`)
+	k.shows(w, h, `(?s)(Again\..*· Stop hook: no.*){8}Again\..*· Something happened in the background`)
 	k.quits()
 }
 

@@ -146,7 +146,7 @@ func TestScreenTalk(t *testing.T) {
 	k.types("/theme\r")
 	k.shows(w, h, `(?s)Which colours\?\n▸ auto ✓`)
 	k.types("light\r")
-	k.shows(w, h, `theme light, from now on`)
+	k.shows(w, h, `The theme is light from now on`)
 	home := filepath.Dir(d.dir)
 	themes := filepath.Join(home, ".config", "knack", "themes")
 	if err := os.MkdirAll(themes, 0o755); err != nil {
@@ -163,9 +163,9 @@ func TestScreenTalk(t *testing.T) {
 	k.types("/theme\r")
 	k.shows(w, h, `mine +My own`)
 	k.types("mine\r")
-	k.shows(w, h, `theme mine, from now on`)
+	k.shows(w, h, `The theme is mine from now on`)
 	k.types("/theme light\r")
-	k.shows(w, h, `(?s)theme light, from now on.*theme light, from now on`)
+	k.shows(w, h, `(?s)The theme is light from now on.*The theme is light from now on`)
 	if !strings.Contains(k.all.String(), "\x1b[38;2;1;2;3m") {
 		t.Error("the colour of the user's theme is not used")
 	}

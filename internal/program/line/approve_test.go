@@ -86,11 +86,11 @@ func TestFormValues(t *testing.T) {
 		field                engine.Field
 		typed, want, problem string
 	}{
-		{number, "2.5", "2.5", ""}, {number, "", "", ""}, {number, "two", "", "a number is needed"},
-		{number, "0x1p1", "", "a number is needed"}, {number, "11", "", "out of range"}, {number, "0", "", "out of range"},
-		{choice, "2", "b", ""}, {choice, "red", "r", ""}, {choice, "green", "", "a number from 1 to 2"},
+		{number, "2.5", "2.5", ""}, {number, "", "", ""}, {number, "two", "", "Type a number."},
+		{number, "0x1p1", "", "Type a number."}, {number, "11", "", "The number is out of range."}, {number, "0", "", "The number is out of range."},
+		{choice, "2", "b", ""}, {choice, "red", "r", ""}, {choice, "green", "", "Type a number from 1 to 2."},
 		{other, "green", "green", ""}, {yes, "y", "true", ""}, {yes, "No", "false", ""}, {yes, "false", "false", ""},
-		{yes, "perhaps", "", "a number from 1 to 2"}, {yes, "", "", ""}, {engine.Field{Default: "x"}, " ", "x", ""},
+		{yes, "perhaps", "", "Type a number from 1 to 2."}, {yes, "", "", ""}, {engine.Field{Default: "x"}, " ", "x", ""},
 	} {
 		if value, problem := valueOf(c.field, c.typed); value != c.want || problem != c.problem {
 			t.Errorf("%s %q: %q, %q", c.field.Type, c.typed, value, problem)

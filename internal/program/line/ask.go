@@ -108,7 +108,7 @@ func (f *Front) pick(options []engine.Option) (id string, err error) {
 		if s == "" {
 			return "", nil
 		}
-		fmt.Fprintf(f.Out, "  a number from 1 to %d\n", len(options))
+		fmt.Fprintf(f.Out, "  Type a number from 1 to %d.\n", len(options))
 	}
 }
 
@@ -211,13 +211,13 @@ func valueOf(q engine.Field, s string) (value, problem string) {
 	n, err := strconv.ParseFloat(s, 64)
 	switch {
 	case len(q.Options) > 0 && !q.Other:
-		return "", fmt.Sprintf("a number from 1 to %d", len(q.Options))
+		return "", fmt.Sprintf("Type a number from 1 to %d.", len(q.Options))
 	case q.Type != engine.FieldNumber:
 		return s, ""
 	case err != nil || !json.Valid([]byte(s)): // such as 0x1p-2
-		return "", "a number is needed"
+		return "", "Type a number."
 	case q.Min != nil && n < *q.Min, q.Max != nil && n > *q.Max:
-		return "", "out of range"
+		return "", "The number is out of range."
 	}
 	return s, ""
 }

@@ -87,7 +87,7 @@ func openDiff(a *app) {
 			case out.IsError:
 				a.conv.note(styled.Warn, "git diff failed: "+strings.TrimSpace(text))
 			case !strings.Contains(text, "diff --git "):
-				a.view.hint = "nothing differs from the last commit"
+				a.view.hint = "Nothing differs from the last commit."
 			default:
 				title := "Changes since the last commit"
 				if !strings.HasPrefix(text, "diff --git ") { // the output was too long
@@ -164,5 +164,5 @@ func (a *app) keepTheme(name string) {
 		a.failed(err)
 		return
 	}
-	a.conv.note(styled.Dim, "theme "+name+", from now on")
+	a.conv.note(styled.Dim, "The theme is "+name+" from now on.")
 }

@@ -509,7 +509,7 @@ func (d *dialog) entered() (engine.Answer, bool) {
 			d.problem = "Type a number."
 			return engine.Answer{}, false
 		case f.Min != nil && n < *f.Min, f.Max != nil && n > *f.Max:
-			d.problem = "out of range"
+			d.problem = "The number is out of range."
 			return engine.Answer{}, false
 		}
 		return d.set(json.RawMessage(strconv.FormatFloat(n, 'g', -1, 64)))

@@ -108,7 +108,7 @@ func wrapped(text string, width int) (out []styled.Line) {
 func (a *app) turnPage() {
 	record := a.conv.record
 	if len(record) == 0 {
-		a.view.hint = "no tool has run"
+		a.view.hint = "No tool has run."
 		return
 	}
 	a.page("Calls and results", func(width int) (out []styled.Line) {
@@ -135,7 +135,7 @@ func (a *app) turnPage() {
 func (a *app) reasoning() {
 	if a.view.running {
 		a.conv.thinking = !a.conv.thinking
-		a.view.hint = map[bool]string{true: "reasoning is shown", false: "reasoning is hidden"}[a.conv.thinking]
+		a.view.hint = map[bool]string{true: "Reasoning is shown.", false: "Reasoning is hidden."}[a.conv.thinking]
 		return
 	}
 	var all []string
@@ -150,7 +150,7 @@ func (a *app) reasoning() {
 		}
 	}
 	if len(all) == 0 {
-		a.view.hint = "the model has shown no reasoning in this session"
+		a.view.hint = "The model has shown no reasoning in this session."
 		return
 	}
 	text := strings.Join(all, "\n\n---\n\n")

@@ -47,7 +47,7 @@ func clipboardPrograms(env func(string) string) [][]string {
 func (a *app) pasteImage() {
 	programs := clipboardPrograms(a.env)
 	if len(programs) == 0 {
-		a.view.hint = "reading images from the clipboard is not supported here"
+		a.view.hint = "Images cannot be read from the clipboard here."
 		return
 	}
 	dir := a.session.Engine().Project().Dir()
@@ -67,7 +67,7 @@ func (a *app) pasteImage() {
 		}
 		return func() {
 			if err != nil {
-				a.view.hint = "no image in the clipboard: " + plain.Line(err.Error())
+				a.view.hint = "There is no image in the clipboard: " + plain.Line(err.Error())
 				return
 			}
 			a.attachImage(file, len(data))

@@ -168,7 +168,7 @@ func (a *app) promptKey(k terminal.Key) {
 		case len(a.shells) > 0:
 			a.moves = true
 		default:
-			a.view.hint = "no command is running that could go on in the background"
+			a.view.hint = "No command runs that could go on in the background."
 		}
 	case actRedraw:
 		a.screen.Redraw()
@@ -180,7 +180,7 @@ func (a *app) promptKey(k terminal.Key) {
 		a.page("Keys", func(width int) []styled.Line { return wrapped(a.keys.help(), width) })
 	case actSteps:
 		if a.view.steps = !a.view.steps; len(a.view.todos) == 0 {
-			a.view.hint = "there is no list of steps"
+			a.view.hint = "There is no list of steps."
 		}
 	default:
 		switch k.String() {
@@ -265,7 +265,7 @@ func (a *app) interrupt() {
 		a.rewind()
 	default:
 		a.pressed = time.Now()
-		a.view.hint = "press esc again to go back to an earlier message"
+		a.view.hint = "Press esc again to go back to an earlier message."
 	}
 }
 
@@ -280,7 +280,7 @@ func (a *app) clear() {
 	default:
 		a.cancelWork()
 		a.pressed = time.Now()
-		a.view.hint = "press ctrl+c again to exit"
+		a.view.hint = "Press ctrl+c again to exit."
 	}
 }
 
@@ -312,7 +312,7 @@ func (a *app) searchHistory() {
 		items = append(items, item{value: s, label: strings.Join(strings.Fields(s), " ")})
 	}
 	if len(items) == 0 {
-		a.view.hint = "there are no earlier prompts"
+		a.view.hint = "There are no earlier prompts."
 		return
 	}
 	p := newPicker("Earlier prompts", items)
@@ -348,12 +348,12 @@ func sendNow(a *app) {
 	}
 	queue := a.session.Status().Queue
 	if len(queue) == 0 {
-		a.view.hint = "no message is queued"
+		a.view.hint = "No message is queued."
 		return
 	}
 	m := queue[0]
 	if a.view.queueWaits {
-		a.view.hint = "this command runs when the turn has ended; esc ends it"
+		a.view.hint = "This command runs when the turn has ended. Esc ends the turn."
 		return
 	}
 	if !a.session.RemoveQueued(m.ID) {

@@ -61,7 +61,7 @@ func (a *app) shell(command string) {
 			a.lastShell = run
 			a.conv.shellResult(run.line, run.output, out.IsError)
 			if key := a.keys.keys(actOutput); key != "" && a.prompt.Empty() {
-				a.view.hint = "the model has not seen this: " + key + " attaches it to your message"
+				a.view.hint = "The model has not seen this. " + key + " attaches it to your message."
 			}
 		}
 	})
@@ -99,7 +99,7 @@ func (c *conversation) shellResult(command, text string, isError bool) {
 // for the model. It does not count as typed text.
 func (a *app) attachOutput() {
 	if a.lastShell == nil {
-		a.view.hint = "no command was run with !"
+		a.view.hint = "No command was run with !."
 		return
 	}
 	lines := strings.Count(a.lastShell.output, "\n") + 1

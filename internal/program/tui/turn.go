@@ -136,7 +136,7 @@ func (a *app) wake() {
 	case !a.wakes || !a.prompt.Empty() || a.view.picker != nil || a.view.pager != nil || len(a.questions) > 0:
 		if !a.lateNoted {
 			a.lateNoted = true
-			a.conv.note(styled.Dim, "something happened in the background: the model reads it with your next message")
+			a.conv.note(styled.Dim, "Something happened in the background. The model reads it with your next message.")
 		}
 	default:
 		a.conv.typed = true

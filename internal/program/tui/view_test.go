@@ -27,7 +27,7 @@ import (
 	"github.com/knack-agent/knack/run/tool"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden frames")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
