@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -277,6 +278,8 @@ func (d *chatDecoder) End(emit func(llm.Event)) {
 	switch stop := stop(d.finish); {
 	case stop != "":
 		r.Stop = stop
+	case len(calls) > 0 && isCut(calls[len(calls)-1].Input): // vLLM says tool_calls also where the limit was reached
+		r.Stop = llm.MaxTokens
 	case len(calls) > 0: // for any finish reason that the server gives
 		r.Stop = llm.ToolUse
 	}
@@ -471,6 +474,13 @@ func (c *call) inputs(ended bool) []json.RawMessage {
 		}
 	}
 	return []json.RawMessage{json.RawMessage(c.args)}
+}
+
+// isCut reports whether input is the beginning of an object.
+func isCut(input json.RawMessage) bool {
+	var v json.RawMessage
+	err := json.NewDecoder(bytes.NewReader(input)).Decode(&v)
+	return errors.Is(err, io.ErrUnexpectedEOF) && input[0] == '{'
 }
 
 // objects returns the different objects of which s consists; nil: it contains anything else.

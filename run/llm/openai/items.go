@@ -18,6 +18,7 @@ type itemEvent struct {
 	Text         wire.Label      `json:"text"` // of an event that ends a text
 	SummaryIndex wire.Count      `json:"summary_index"`
 	OutputIndex  wire.Count      `json:"output_index"`
+	Args         wire.Arguments  `json:"arguments"`
 	Item         json.RawMessage `json:"item"`
 	Response     itemResponse    `json:"response"`
 	Object       wire.Label      `json:"object"`
@@ -116,6 +117,11 @@ func (d *itemDecoder) Event(data []byte, emit func(llm.Event)) error {
 			d.args = map[wire.Count]string{}
 		}
 		d.args[ev.OutputIndex] += string(ev.Delta)
+	case "response.function_call_arguments.done": // LM Studio sends no deltas, and an item without arguments
+		if d.args == nil {
+			d.args = map[wire.Count]string{}
+		}
+		d.args[ev.OutputIndex] = cmp.Or(ev.Args.Text, d.args[ev.OutputIndex])
 	case "response.output_item.done":
 		args := d.args[ev.OutputIndex]
 		delete(d.args, ev.OutputIndex) // some servers number nothing
@@ -220,7 +226,10 @@ func (d *itemDecoder) item(raw json.RawMessage, args string, emit func(llm.Event
 			d.sources.Add(llm.Source{URL: x.URL})
 		}
 	case "function_call":
-		input := strings.TrimSpace(cmp.Or(strings.TrimSpace(it.Args.Text), args))
+		input := strings.TrimSpace(it.Args.Text)
+		if input == "" || input == "{}" {
+			input = strings.TrimSpace(args)
+		}
 		call := &llm.ToolCall{ID: cmp.Or(string(it.CallID), it.ID, "call_"+rand.Text()), Name: it.Name,
 			Input: json.RawMessage(cmp.Or(input, "{}"))}
 		d.calls = true
