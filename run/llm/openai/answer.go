@@ -476,11 +476,24 @@ func (c *call) inputs(ended bool) []json.RawMessage {
 	return []json.RawMessage{json.RawMessage(c.args)}
 }
 
-// isCut reports whether input is the beginning of an object.
+// isCut reports whether input is the beginning of an object, and ends within a text or before a value. Where only
+// brackets are missing, it is the model that forgot them.
 func isCut(input json.RawMessage) bool {
 	var v json.RawMessage
-	err := json.NewDecoder(bytes.NewReader(input)).Decode(&v)
-	return errors.Is(err, io.ErrUnexpectedEOF) && input[0] == '{'
+	if err := json.NewDecoder(bytes.NewReader(input)).Decode(&v); !errors.Is(err, io.ErrUnexpectedEOF) || input[0] != '{' {
+		return false
+	}
+	quoted := false
+	for i := 0; i < len(input); i++ {
+		switch {
+		case quoted && input[i] == '\\':
+			i++
+		case input[i] == '"':
+			quoted = !quoted
+		}
+	}
+	end := bytes.TrimSpace(input)
+	return quoted || end[len(end)-1] == ':' || end[len(end)-1] == ','
 }
 
 // objects returns the different objects of which s consists; nil: it contains anything else.
