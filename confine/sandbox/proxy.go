@@ -113,7 +113,8 @@ func Listen(reach func(context.Context, workspace.Destination) error) (url strin
 // environ returns the variables that make programs use the proxy on a port.
 func (p *proxy) environ(port int) []string {
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
-	env := []string{"NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"}
+	const own = "localhost,127.0.0.1,::1,0.0.0.0" // servers name the last one as the address at which they are
+	env := []string{"NO_PROXY=" + own, "no_proxy=" + own, "NODE_USE_ENV_PROXY=1"}
 	for _, name := range []string{ProxyVariable, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy",
 		"all_proxy"} {
 		env = append(env, name+"="+url)
@@ -405,7 +406,11 @@ func (p *proxy) passedBy(host, line string) string {
 	}
 	text := blockedHost(host) + ": the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out"
 	if strings.HasPrefix(line, "ssh:") {
-		text += ". ssh cannot use it; git does with https://" + host + "/…"
+		text += ". ssh cannot use it"
+		if _, err := netip.ParseAddr(host); err == nil {
+			return text // no rule helps, and hardly anything else is there
+		}
+		text += "; git does with https://" + host + "/…"
 	}
 	if listed(p.hosts, host, "443") || listed(p.hosts, host, "80") {
 		return text
@@ -504,7 +509,7 @@ func listed(hosts []string, host, port string) bool {
 
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+	return host == "localhost" || err == nil && (addr.Unmap().IsLoopback() || addr.IsUnspecified())
 }
 
 // errInside is the error for an allowed name that resolves to this machine, a link-local address or an address at

@@ -140,7 +140,7 @@ func (w *watcher) read(dir string, j judge, host func(name, line string) string)
 		}
 		if containsAny(low, unreachable) {
 			for _, word := range words(string(line)) {
-				if name, ok := hostIn(word); ok && !isLoopback(name) {
+				if name, ok := hostIn(word); ok && !isLoopback(name) && !isResolver(name, low) {
 					add(host(name, low))
 				}
 			}
@@ -148,6 +148,10 @@ func (w *watcher) read(dir string, j judge, host func(name, line string) string)
 	}
 	return found
 }
+
+// isResolver reports whether a message names an address as the server that was asked for a name, as Go's programs do:
+// "lookup x.example on 10.0.0.2:53: no such host".
+func isResolver(host, line string) bool { return strings.Contains(line, " on "+host+":53") }
 
 func containsAny(s string, subs []string) bool {
 	return slices.ContainsFunc(subs, func(sub string) bool { return strings.Contains(s, sub) })

@@ -204,6 +204,16 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
+// TestResolver: the server that was asked for a name is not what was refused.
+func TestResolver(t *testing.T) {
+	w := &watcher{}
+	w.add([]byte("dial tcp: lookup x.example on 10.0.0.2:53: no such host\n0.0.0.0:3000: connection refused\n"))
+	got := w.read("/w", refuseAll{}, func(name, _ string) string { return name })
+	if !slices.Equal(got, []string{"x.example"}) {
+		t.Errorf("%q", got)
+	}
+}
+
 // FuzzRefused parses the output of untrusted programs.
 func FuzzRefused(f *testing.F) {
 	for _, s := range []string{
@@ -306,6 +316,8 @@ func TestPassedBy(t *testing.T) {
 		{"git.example", "ssh: could not resolve hostname git.example: name or service not known",
 			"host git.example is blocked: the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out. ssh " +
 				"cannot use it; git does with https://git.example/…. To allow it: the setting sandbox.allowHosts"},
+		{"10.0.0.5", "ssh: connect to host 10.0.0.5 port 22: network is unreachable", "host 10.0.0.5 is blocked: the program " +
+			"does not use the sandbox's proxy (HTTPS_PROXY), the only way out. ssh cannot use it"},
 		{"listed.example", "no such host", "host listed.example is blocked: the program does not use the sandbox's proxy " +
 			"(HTTPS_PROXY), the only way out"},
 	} {

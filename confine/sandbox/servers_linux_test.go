@@ -59,7 +59,7 @@ while True:
 			return err == nil
 		})
 		os.Remove(filepath.Join(b.local.Dir(), "port"))
-		read := fmt.Sprintf("cat </dev/tcp/127.0.0.1/%s; cat </dev/tcp/127.0.0.1/%[1]s", port)
+		read := fmt.Sprintf("cat </dev/tcp/127.0.0.1/%s; cat </dev/tcp/0.0.0.0/%[1]s", port)
 		if out, exit := b.allowed(read, own(nil)); out != "served\nserved\n" || len(exit.Refused) > 0 {
 			t.Errorf("%s: %q %q", c.address, out, exit.Refused)
 		}

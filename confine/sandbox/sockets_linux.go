@@ -258,7 +258,8 @@ func isStream(sock int) bool {
 // loopbackPort returns the port of an IPv4 address of the loopback interface; 0: it is another address. Programs try
 // that after one of IPv6.
 func loopbackPort(address []byte) int {
-	if len(address) < 8 || binary.NativeEndian.Uint16(address) != unix.AF_INET || address[4] != 127 {
+	if len(address) < 8 || binary.NativeEndian.Uint16(address) != unix.AF_INET ||
+		address[4] != 127 && !bytes.Equal(address[4:8], []byte{0, 0, 0, 0}) { // the latter leads to this machine, too
 		return 0
 	}
 	return int(binary.BigEndian.Uint16(address[2:]))
