@@ -303,12 +303,13 @@ func (r *run) newProtected(c *checkout) (paths []string) {
 // written returns the files that git wrote or removed while the command ran without a trace in the index: what is in
 // them is in the repository, so nothing is lost with them. Without stops it looks for them only if one of the files is
 // one that the sandbox keeps git from replacing.
+// elsewhere means that something was removed that no command could have removed.
 func (r *run) written(c *checkout, dirty map[string]bool, appeared []string, stops bool) (remove []writtenFile,
-	restore []string) {
+	restore []string, elsewhere bool) {
 	others := r.gits(c, gitCall{"", []string{"ls-files", "--others", "--exclude-standard", "-z"}},
 		gitCall{"", append([]string{"ls-files", "--others", "-z", "--"}, keyFiles()...)})
 	if others[0] == nil {
-		return nil, nil
+		return nil, nil, false
 	}
 	names := slices.Sorted(maps.Keys(dirty))
 	tracked := len(names)
@@ -324,7 +325,7 @@ func (r *run) written(c *checkout, dirty map[string]bool, appeared []string, sto
 		names = append(names, name)
 	}
 	if !stops && !slices.ContainsFunc(names, func(name string) bool { return r.stops(c, name) }) {
-		return nil, nil
+		return nil, nil, false
 	}
 	infos := make([]os.FileInfo, len(names)) // from before they are read: what is removed later is the same file
 	var files []string
@@ -334,6 +335,8 @@ func (r *run) written(c *checkout, dirty map[string]bool, appeared []string, sto
 		dir, errDir := os.Lstat(filepath.Dir(path))
 		switch {
 		case name == "":
+		case err != nil && i < tracked && r.system.protected.removedOutside(r.view.protected, path, c.since):
+			return nil, nil, true
 		case err != nil && i < tracked && (errDir != nil || c.wrote(dir)):
 			restore = append(restore, name)
 		case err != nil || !c.wrote(info):
@@ -361,7 +364,7 @@ func (r *run) written(c *checkout, dirty map[string]bool, appeared []string, sto
 			remove = append(remove, foundAt(name, infos[i]))
 		}
 	}
-	return remove, restore
+	return remove, restore, false
 }
 
 // keyFiles are the patterns for git of what permission.KeyFile names.
@@ -449,7 +452,7 @@ func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, res
 			ignores = ignores || filepath.Base(f.name) == ".gitignore"
 		}
 		if remove = nil; ignores { // it hid others
-			remove, _ = r.written(c, nil, nil, true)
+			remove, _, _ = r.written(c, nil, nil, true)
 		}
 	}
 	// Git would remove a directory with all that is in it: what is left there belongs to no branch.

@@ -381,7 +381,7 @@ func TestPutBackKinds(t *testing.T) {
 
 // TestPutBackElsewhere: what the user does with git in another terminal while a command runs stays: no command could
 // have written a file that is read-only for it. Found by use: a checkout was undone, and a file of a new commit was
-// removed.
+// removed; and removed files came back when something appeared under a protected name.
 func TestPutBackElsewhere(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")
@@ -413,7 +413,8 @@ func TestPutBackElsewhere(t *testing.T) {
 	defer local.Close()
 	local.Confine = newBox(t, policy).Confine
 	for _, script := range []string{"git checkout -q -f two",
-		"echo mine >.vscode/settings.json; echo mine >mine; git add -A; git commit -qm mine"} {
+		"echo mine >.vscode/settings.json; echo mine >mine; git add -A; git commit -qm mine",
+		"rm -r .vscode; mkdir .claude; echo {} >.claude/settings.json"} {
 		ended := make(chan workspace.Exit, 1)
 		go func() {
 			exit, err := local.Run(t.Context(), workspace.Command{Line: "touch began; until [ -e go ]; do sleep 0.02; done"})
@@ -429,12 +430,13 @@ func TestPutBackElsewhere(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		git(script)
-		want := git("git log --oneline --all; git status --short --branch; cat .vscode/settings.json; ls")
+		const show = "git log --oneline --all; git status --short --branch; cat .vscode/settings.json 2>&1 || true; ls"
+		want := git(show)
 		git("touch go")
 		exit := <-ended
 		git("rm go began")
-		if got := git("git log --oneline --all; git status --short --branch; cat .vscode/settings.json; ls"); strings.ReplaceAll(want,
-			"began\n", "") != got {
+		got := strings.ReplaceAll(git(show), ".refused-1", "") // who made it is not known
+		if strings.ReplaceAll(want, "began\n", "") != got {
 			t.Errorf("%s: left\n%s, want\n%s%q %q", script, got, want, exit.Refused, exit.Restored)
 		}
 	}

@@ -57,7 +57,8 @@ type protectedFiles struct {
 	full     bool                // there are more than maxDirs directories
 	reported bool                // full has been reported
 	journal  journal
-	open     map[string]openFile // open files of known and env, by path
+	open     map[string]openFile  // open files of known and env, by path
+	unlinked map[string]time.Time // when look noticed that a file of open has no name any more
 	places   worktreePlaces
 	gitLeft  gitLeft
 
@@ -81,7 +82,8 @@ func newProtectedFiles(p Policy) *protectedFiles {
 	n := &protectedFiles{names: p.Protected, patterns: permission.NewPathNames(p.Protected), keepNew: p.KeepNew,
 		dirs: map[string]int64{}, known: map[string]fileID{},
 		seen: map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{},
-		places: worktreePlaces{}, layout: map[string][]string{}, gitLeft: newGitLeft(),
+		unlinked: map[string]time.Time{},
+		places:   worktreePlaces{}, layout: map[string][]string{}, gitLeft: newGitLeft(),
 		unsearched: newUnsearched()}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
@@ -342,7 +344,7 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 			continue
 		}
 		if err := n.relink(path, t.link); err == nil {
-			notes = append(notes, fmt.Sprintf("%s is protected: the link was removed and has been put back", path))
+			notes = append(notes, fmt.Sprintf("%s is protected: the link was removed while the command ran, and has been put back", path))
 			n.known[path], _ = identify(path)
 		}
 	}
@@ -461,8 +463,8 @@ func within(aside []movedFile, path string) bool {
 // aside renames what was found at a protected name. A directory without files is removed.
 func (n *protectedFiles) aside(path string, found fileID) movedFile {
 	if found.dir && removeDirs(n.rootOf(path), path, found) {
-		return movedFile{path: path, gone: true, note: fmt.Sprintf("%s is protected and did not exist before: the command "+
-			"left a directory without files there, which was removed. To allow it: %s", path, editRule(path))}
+		return movedFile{path: path, gone: true, note: fmt.Sprintf("%s is protected and did not exist before: a "+
+			"directory without files appeared there while the command ran, and was removed. To allow it: %s", path, editRule(path))}
 	}
 	p, err := openPlace(n.rootOf(path), path)
 	if err == nil {
@@ -473,7 +475,8 @@ func (n *protectedFiles) aside(path string, found fileID) movedFile {
 		to := fmt.Sprintf("%s.refused-%d", p.name, i)
 		if err = p.rename(to); err == nil {
 			m := movedFile{path: path, to: filepath.Join(filepath.Dir(path), to), note: fmt.Sprintf("%s is protected and did not "+
-				"exist before: what the command left there is now %s. To allow it: %s", path, to, editRule(path))}
+				"exist before: what appeared there while the command ran is now %s. If it is yours, take it back outside "+
+				"(mv %[2]s %[3]s). To allow it: %[4]s", path, to, filepath.Base(path), editRule(path))}
 			if found.dir {
 				n.disarmMoved(&m)
 			}
@@ -655,6 +658,9 @@ func (n *protectedFiles) relocate() {
 		}
 		delete(n.open, path)
 		to := h.find()
+		if to == "" && len(n.unlinked) < 10*maxOpen {
+			n.unlinked[path] = time.Now()
+		}
 		if _, again := n.open[to]; again || filepath.Base(to) != filepath.Base(path) || !withinAny(n.roots, to) {
 			h.file.Close()
 			continue
@@ -671,6 +677,17 @@ func (n *protectedFiles) relocate() {
 			n.known[to] = t
 		}
 	}
+}
+
+// removedOutside reports whether the file or directory of a mount that covers a path, or the one at the path, was removed
+// since a time. No command could: the kernel removes nothing that is mounted over where the command sees it, and what was
+// renamed with a directory above it still exists.
+func (n *protectedFiles) removedOutside(mounted []string, path string, since time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(mounted, func(m string) bool {
+		return subpath.Contains(m, path) && n.unlinked[m].After(since)
+	})
 }
 
 // isSkipped reports whether a path is in a directory that is not searched.

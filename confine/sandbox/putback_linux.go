@@ -59,7 +59,9 @@ func (r *run) putBack(c *checkout) string {
 	if h.judge(); h.elsewhere { // what the command's own git did cannot be told from that
 		return ""
 	}
-	h.findUntraced()
+	if h.findUntraced(); h.elsewhere {
+		return ""
+	}
 	if h.stopped = append(h.stopped, h.taken.stopped...); len(h.stopped) == 0 ||
 		!h.updates && len(h.taken.stopped) == 0 {
 		return ""
@@ -178,7 +180,8 @@ func (h *halfDone) findUntraced() {
 	if !maps.Equal(h.before, h.after) && len(h.named) == 0 && len(h.appeared) == 0 {
 		return
 	}
-	files, tracked := h.r.written(h.c, h.dirty, h.appeared, h.stops)
+	files, tracked, elsewhere := h.r.written(h.c, h.dirty, h.appeared, h.stops)
+	h.elsewhere = elsewhere
 	h.remove, h.restore = append(h.remove, files...), append(h.restore, tracked...)
 	for _, f := range files {
 		tracked = append(tracked, f.name)
