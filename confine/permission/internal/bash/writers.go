@@ -63,6 +63,7 @@ var writers = table[writer]{names: func(w *writer) string { return w.names }, ro
 		runs:   "--config --use-askpass --execute --netrc-file -K -e",
 		reads:  "-i --input-file --post-file --body-file --load-cookies --certificate --private-key",
 		writes: "--output-document --directory-prefix -P -a --append-output --output-file --save-cookies --warc-file"},
+	{names: "cc gcc c++ g++ clang clang++ tcc ld rustc", value: "o", words: otherWords},
 	{names: "sort", words: noFiles, check: sortOutput},
 	{names: "uniq xxd", words: noFiles, check: secondFile},
 	{names: "dd", words: noFiles, check: ddFiles},
