@@ -389,7 +389,11 @@ func (s *Session) Interactive() bool { return s.person != nil }
 // elicit asks the user a server's question.
 func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
 	if a, ok := s.hooks.elicit(ctx, q); ok {
-		s.engine.Project().audit(s.log)(elicitation(q, a, "a hook"))
+		r := elicitation(q, a, "a hook")
+		if err := s.parts.require(r); err != nil {
+			return mcp.Answer{}, err
+		}
+		s.engine.Project().audit(s.log)(r)
 		return a, nil
 	}
 	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, Asker: Asker("mcp:" + q.Server),
