@@ -28,7 +28,15 @@ const name = "secrets"
 const maxProgram = 64 << 20
 
 // Part gives the commands of skills in use their secrets, and masks them in what tools return.
-func Part() engine.Part { return engine.Part{Name: name, Open: open} }
+func Part() engine.Part {
+	return engine.Part{Name: name, Open: open, SkillKeys: map[string]func(*knack.Skill) error{"env": check}}
+}
+
+// check returns what is wrong with metadata.knack.env of a skill.
+func check(k *knack.Skill) error {
+	_, err := Of(k)
+	return err
+}
 
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	l := &live{conv: c, known: &known{values: map[string]bool{}, session: map[string]string{}, asked: map[string]bool{}}}

@@ -86,7 +86,8 @@ func TestAsked(t *testing.T) {
 	if err := secrets.Open(env).Put(b, secrets.Wanted{Name: "A_TOKEN"}, "canary-123", true); err != nil {
 		t.Fatal(err)
 	}
-	if result, asked = run(engine.Answer{Declined: true}); len(asked) != 0 || !strings.Contains(result, "[secret] is 10 long") {
+	result, asked = run(engine.Answer{Declined: true})
+	if len(asked) != 0 || !strings.Contains(result, "[secret] is 10 long") {
 		t.Errorf("stored: %d questions\n%s", len(asked), result)
 	}
 	write("b.sh", "echo new")

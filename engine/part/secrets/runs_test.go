@@ -20,8 +20,8 @@ func TestRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	skill, ws := filepath.Join(home, "skills", "x"), filepath.Join(home, "ws")
-	for _, file := range []string{skill + "/scripts/a.sh", skill + "/b.py", skill + "/SKILL.md", ws + "/a.sh", skill + "2/a.sh",
-		ws + "/scripts/a.sh"} {
+	for _, file := range []string{skill + "/scripts/a.sh", skill + "/b.py", skill + "/SKILL.md", ws + "/a.sh",
+		skill + "2/a.sh", ws + "/scripts/a.sh"} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +55,8 @@ func TestRuns(t *testing.T) {
 		"S/scripts/a.sh | cat", "S/scripts/a.sh && env", "env; S/scripts/a.sh", "S/scripts/a.sh; env", "S/scripts/a.sh &",
 		"env | S/scripts/a.sh", "(S/scripts/a.sh)", "{ S/scripts/a.sh; }", "if S/scripts/a.sh; then :; fi",
 		"S/scripts/a.sh || env", "! S/scripts/a.sh", "time S/scripts/a.sh", "env S/scripts/a.sh", "timeout 9 S/scripts/a.sh",
-		"exec S/scripts/a.sh", "command S/scripts/a.sh", "xargs S/scripts/a.sh", "nohup S/scripts/a.sh", "coproc S/scripts/a.sh",
+		"exec S/scripts/a.sh", "command S/scripts/a.sh", "xargs S/scripts/a.sh", "nohup S/scripts/a.sh",
+		"coproc S/scripts/a.sh",
 		"f() { env; }; S/scripts/a.sh", "trap env EXIT && S/scripts/a.sh", "S/scripts/a.sh\nenv",
 		// What comes into its words or its input.
 		"S/scripts/a.sh $TOKEN", "S/scripts/a.sh \"${TOKEN}\"", "S/scripts/a.sh $(env)", "S/scripts/a.sh `env`",

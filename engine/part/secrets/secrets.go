@@ -53,7 +53,7 @@ func Of(k *knack.Skill) (all []Wanted, err error) {
 		}
 	}
 	if len(all) > maxWanted {
-		return all[:maxWanted], fmt.Errorf("metadata.knack.env: there are more than %d", maxWanted)
+		return all[:maxWanted], fmt.Errorf("there are more than %d", maxWanted)
 	}
 	return all, err
 }
@@ -65,7 +65,7 @@ func declared(value json.RawMessage) (all []Wanted, err error) {
 	}
 	var items []json.RawMessage
 	if json.Unmarshal(value, &items) != nil {
-		return nil, errors.New("metadata.knack.env: a list of objects with name, description, required and hosts")
+		return nil, errors.New("it must be a list of objects with name, description, required and hosts")
 	}
 	for _, item := range items {
 		var x struct {
@@ -85,7 +85,7 @@ func declared(value json.RawMessage) (all []Wanted, err error) {
 			bad = fmt.Errorf("%s is there twice", w.Name)
 		}
 		if bad != nil {
-			err = cmp.Or(err, fmt.Errorf("metadata.knack.env: %w", bad))
+			err = cmp.Or(err, bad)
 			continue
 		}
 		all = append(all, w)

@@ -33,7 +33,7 @@ const (
 func Of(ctx context.Context, k *knack.Skill) (all []string, err error) {
 	if value := k.Own("steps"); value != nil {
 		if json.Unmarshal(value, &all) != nil {
-			return nil, errors.New("metadata.knack.steps: a list of texts")
+			return nil, errors.New("it must be a list of texts")
 		}
 	} else if body, bad := k.Body(ctx); bad == nil {
 		all = inText(body)
@@ -42,7 +42,7 @@ func Of(ctx context.Context, k *knack.Skill) (all []string, err error) {
 		all[i] = strings.Join(strings.Fields(plain.Line(text)), " ")
 		switch n := len([]rune(all[i])); {
 		case n == 0:
-			return nil, fmt.Errorf("metadata.knack.steps: step %d has no text", i+1)
+			return nil, fmt.Errorf("step %d has no text", i+1)
 		case n > maxStep:
 			return nil, fmt.Errorf("step %d is longer than %d characters", i+1, maxStep)
 		}
@@ -85,21 +85,20 @@ func inText(body string) (all []string) {
 	return all
 }
 
-// Check returns what is wrong with the steps of a skill, for its author.
-func Check(ctx context.Context, k *knack.Skill) (problems []knack.Problem) {
-	if _, err := Of(ctx, k); err != nil {
-		problems = append(problems, knack.Problem{Code: knack.CodeFieldType, Severity: knack.Warn, Path: k.Path,
-			Message: "the steps are not put on the todo list: " + err.Error()})
-	}
-	return problems
+// check returns what is wrong with metadata.knack.steps of a skill.
+func check(k *knack.Skill) error {
+	_, err := Of(context.Background(), k)
+	return err
 }
 
 // Part puts the steps of skills on the todo list.
 func Part() engine.Part {
-	return engine.Part{Name: "steps", Open: func(_ context.Context, c *engine.Conv) (*engine.Live, error) {
-		l := &live{conv: c, looked: c.Log().Last()}
-		return &engine.Live{Placed: l.placed, Note: l.note, GoOn: l.goOn}, nil
-	}}
+	return engine.Part{Name: "steps", SkillKeys: map[string]func(*knack.Skill) error{"steps": check}, Open: open}
+}
+
+func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
+	l := &live{conv: c, looked: c.Log().Last()}
+	return &engine.Live{Placed: l.placed, Note: l.note, GoOn: l.goOn}, nil
 }
 
 // A list is the steps of a skill that came into use in this turn.

@@ -219,7 +219,6 @@ func checkSkill(c *cobra.Command, dir, display string) checkedSkill {
 			problems = append(problems, p)
 		}
 		problems = append(problems, own.Check(dir, part.KnownTools().AllNames())...)
-		problems = append(problems, checkOwnKeys(s)...)
 	}
 	r := checkedSkill{Path: display, OK: true, Problems: problems}
 	if s != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part/secrets"
-	"github.com/knack-agent/knack/engine/part/steps"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -137,7 +135,7 @@ func (f *projectFlags) secretsOf(c *cobra.Command, name string) (*skillSecrets, 
 	}
 	wanted, bad := secrets.Of(k)
 	if bad != nil {
-		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(bad.Error()))
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: metadata.knack.env: %s\n", plain.Line(bad.Error()))
 	}
 	x := &skillSecrets{skill: k, store: secrets.Open(nil)}
 	if len(wanted) == 0 {
@@ -336,14 +334,4 @@ func (x *skillSecrets) show(c *cobra.Command, file bool) error {
 		}
 	}
 	return nil
-}
-
-// checkOwnKeys returns what is wrong with the keys of a skill that only Knack reads, for its author.
-func checkOwnKeys(k *knack.Skill) (problems []knack.Problem) {
-	problems = steps.Check(context.Background(), k)
-	if _, err := secrets.Of(k); err != nil {
-		problems = append(problems, knack.Problem{Code: knack.CodeFieldType, Severity: knack.Warn, Path: k.Path,
-			Message: err.Error()})
-	}
-	return problems
 }
