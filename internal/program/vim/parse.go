@@ -43,7 +43,13 @@ func listed(list, key string) bool {
 // parse reads the keys of a command.
 func parse(keys []string, visual bool) (c command, state parsed) {
 	count, keys := number(keys)
-	if c.count = count; len(keys) == 0 {
+	c.count = count
+	if len(keys) > 1 && keys[0] == `"` { // the name of a register: all names are the same one
+		if count, keys = number(keys[2:]); count > 0 {
+			c.count = min(c.times()*count, maxCount)
+		}
+	}
+	if len(keys) == 0 || keys[0] == `"` {
 		return c, incomplete
 	}
 	if !visual && listed(operators, keys[0]) {
