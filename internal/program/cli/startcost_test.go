@@ -124,7 +124,7 @@ func TestInitCost(t *testing.T) {
 
 // TestTreeCost limits what the command tree allocates to run one command.
 func TestTreeCost(t *testing.T) {
-	for args, most := range map[string]float64{"--version": 400, "-p hello": 400, "skill list": 1300} {
+	for args, most := range map[string]float64{"--version": 400, "-p hello": 400, "skill list": 1350} {
 		args := strings.Fields(args)
 		if n := testing.AllocsPerRun(5, func() { rootCommand(args) }); n > most {
 			t.Errorf("knack %v: the tree takes %.0f allocations, more than %.0f", args, n, most)
