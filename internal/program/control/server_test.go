@@ -533,8 +533,8 @@ func TestHooks(t *testing.T) {
 	h.must(h.ask("0", `{"subtype":"initialize","hooks":{`+
 		`"PreToolUse":[{"matcher":"Bash","hookCallbackIds":["pre"],"onFailure":"block","timeout":30}],`+
 		`"UserPromptSubmit":[{"hookCallbackIds":["prompt"],"onFailure":"block"}],`+
-		`"PostModelSwitch":[{"hookCallbackIds":["never"]}]}}`),
-		`"hooks_applied":true`, `Knack does not have the event PostModelSwitch`)
+		`"TeammateIdle":[{"hookCallbackIds":["never"]}]}}`),
+		`"hooks_applied":true`, `Knack does not have the event TeammateIdle`)
 	h.user("go")
 	line := h.expect(`"subtype":"hook_callback"`, `"callback_id":"prompt"`, `"hook_event_name":"UserPromptSubmit"`)
 	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"it crashed"}}`,
