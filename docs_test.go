@@ -91,7 +91,7 @@ func pagesAndTests(t *testing.T) (pages map[string]string, tests string) {
 	return pages, list.String()
 }
 
-// TestStablePackages: the packages whose API is promised (CONTRIBUTING.md, "Versions") are there, and none is internal.
+// TestStablePackages: the packages whose API is promised (docs/releases.md) are there, and none is internal.
 func TestStablePackages(t *testing.T) {
 	list, err := os.ReadFile(".ci/stable-packages")
 	if err != nil {

@@ -13,6 +13,6 @@
 //	     |    |    |
 //	     +---> batch <--+
 //
-// The truth about a task is the log of its session: a queue knows only who works on it, until when. It imports all
-// districts but the program, which is the only one to import it. docs/temporal.md tells about the other queue.
+// The truth about a task is the log of its session: a queue knows only who works on it, until when. It imports the
+// engine and what is below; of the districts, only the program imports it. docs/temporal.md has the other queue.
 package durable

@@ -30,14 +30,17 @@
 //	                   |
 //	                engine             this package
 //	        /          |         \
-//	engine/project   plugin   transcript
+//	engine/project   plugin   servers, serverfiles
 //
 //	engine/part      features that a session can be without (undo, what was read, plan, web, browser, memory, worktrees,
 //	                 schedules, batches); the program gives them
 //	engine/project   config (settings), trust, instructions (AGENTS.md, rules, agents, templates), install (plugins and
 //	                 skills from elsewhere), worktree; none imports another
 //	plugin           what a plugin's folder contains
-//	transcript       conversations as pages, and those of other agents as sessions
+//	servers          the MCP servers of a directory while they run; serverfiles: where they are defined
+//	installer        adds and updates plugins and skills; it imports this package
+//	skillstats       how skills were used
+//	transcript       conversations as pages, and those of other agents as sessions; this package does not use it
 //
 // Nothing in this package prints, reads the process's working directory after Open, or reads its
 // environment other than through [Options].Env.

@@ -40,7 +40,8 @@ type Part struct {
 	// Skills says what the bundled skills of the part need to know of a project, by their names. nil: there are none.
 	Skills map[string]PartSkill
 	// Known returns all tools that Open may give, for rules, hooks and help, which know no session: they must not be
-	// called. It is called once for each project. nil: there are none.
+	// called. It is called once for each project. nil: there are none. A tool that it does not name as Shared, Listed or
+	// Placed is in a session only if the user chooses it.
 	Known func(Brought) PartTools
 	// Problems says what is wrong with what the user and the project bring, also what is not approved. It is called once
 	// for each project. nil: nothing is.
@@ -115,7 +116,7 @@ type keptFinds struct{ sync.Map }
 // Live is a part in one session. Every field may be nil. The funcs may be called by several goroutines; no lock of the
 // session is held meanwhile.
 type Live struct {
-	// Tools returns the part's tools; it is called once, when the session begins.
+	// Tools returns the part's tools, which Part.Known names; it is called once, when the session begins.
 	Tools func() PartTools
 	// Placed returns tools that work in a Place, such as programs that run there. It is called when the session begins, when
 	// it moves, and for each agent.

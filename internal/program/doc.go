@@ -3,12 +3,12 @@
 //	cli        the commands; it starts the other front ends
 //	line       a conversation line by line          tui        on the whole screen
 //	control    JSON for hosts (stream-json, SDKs)   acp        editors (Agent Client Protocol)
-//	serve      Knack as an MCP server
+//	serve      Knack as an MCP server               web        pages in a browser
 //	show, editor, terminal                          what line and tui draw and read with
 //
 //	                cli
-//	   /     /    |      |     \
-//	line   tui  control  acp   serve        none imports another
+//	   /     /    |      |     \      \
+//	line   tui  control  acp   serve   web  none imports another
 //	   \   /
 //	show, editor, terminal
 //	     |

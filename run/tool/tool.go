@@ -97,7 +97,7 @@ type Tool struct {
 type Effect uint8
 
 const (
-	Reads   Effect = 1 << iota // reads files, or data of the program
+	Reads   Effect = 1 << iota // reads files, or data of the program, or nothing at all
 	Writes                     // writes files
 	Runs                       // runs programs and agents
 	Network                    // reaches other machines
