@@ -15,7 +15,7 @@ import (
 func Part() engine.Part {
 	return engine.Part{Name: "kits", Open: func(context.Context, *engine.Conv) (*engine.Live, error) { return nil, nil },
 		Commands: []engine.Command{{Name: "kit", Hint: "[NAME]", Description: "list kits, use one, or none: off",
-			Run: command, Effect: engine.WithoutArguments(engine.Shows)}}}
+			Run: command, Effect: engine.WithoutArguments(engine.Changes)}}}
 }
 
 // off is what stands for no kit.

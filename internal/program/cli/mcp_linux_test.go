@@ -89,7 +89,7 @@ func TestServerNewNames(t *testing.T) {
 				t.Error(out)
 			}
 			if reported := strings.Contains(out,
-				"the command left there is now .vscode.refused-1"); reported != (name == "project") {
+				"while the command ran is now .vscode.refused-1"); reported != (name == "project") {
 				t.Errorf("the name is reported: %v; the output:\n%s", reported, out)
 			}
 			if found, _ := filepath.Glob(filepath.Join(d.dir, ".vscode*")); len(found) != 1 ||

@@ -51,7 +51,7 @@ func TestSlash(t *testing.T) {
 	k.enters("and you?")
 	k.expect(`Fine\.`)
 	k.enters("/qit")
-	k.expect(`error: unknown command: /qit; did you mean /quit\?`)
+	k.expect(`error: unknown command: /qit; did you mean /quit, /kit\?`)
 	k.enters("/quit")
 	<-k.over
 	if err := k.cmd.Wait(); err != nil {
