@@ -104,7 +104,7 @@ func (h *sessionHooks) status(to *Status) {
 
 // asked makes a question of a hook one of the program, which says who asks.
 func asked(h *hook.Hook, q hook.Question) Question {
-	out := Question{Title: fmt.Sprintf("the %s hook %s asks: %s", h.Event, h, q.Title), Text: q.Text, Asker: AskerHook}
+	out := Question{Title: fmt.Sprintf("The %s hook %s asks: %s", h.Event, h, q.Title), Text: q.Text, Asker: AskerHook}
 	for _, o := range q.Options {
 		out.Options = append(out.Options, Option{ID: o.ID, Label: o.Label, Help: o.Help})
 	}
