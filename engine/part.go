@@ -424,7 +424,12 @@ type livePart struct {
 
 // openParts opens the program's parts for a session. from is the session that it replaces; nil: none.
 func openParts(ctx context.Context, s *Session, from *Session) (all liveParts, err error) {
+	names := map[string]bool{}
 	for _, p := range s.engine.Project().options.Parts {
+		if names[p.Name] {
+			return nil, errors.Join(fmt.Errorf("two parts are named %q", p.Name), all.close())
+		}
+		names[p.Name] = true
 		c := &Conv{session: s, part: p.Name}
 		if from != nil {
 			c.before = from.Part(p.Name)

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,36 @@ func TestReplaceTool(t *testing.T) {
 			t.Errorf("ran %d times", ran)
 		}
 	})
+}
+
+// TestPartNames: two parts of one name are an error, and a tool that Part.Known leaves out is named.
+func TestPartNames(t *testing.T) {
+	p := newFixture(t)
+	named := func(name string, live *engine.Live) engine.Part {
+		return engine.Part{Name: name, Open: func(context.Context, *engine.Conv) (*engine.Live, error) { return live, nil }}
+	}
+	start := func(parts ...engine.Part) (*engine.Session, error) {
+		o := p.options(llmtest.New())
+		o.Parts = parts
+		e, err := engine.Open(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		return e.Start(t.Context(), nil, engine.SessionOptions{})
+	}
+	if _, err := start(named("a", nil), named("b", nil), named("a", nil)); err == nil ||
+		!strings.Contains(err.Error(), `two parts are named "a"`) {
+		t.Errorf("err = %v", err)
+	}
+	dice := tool.Set{{Name: "Dice"}}
+	s, err := start(named("a", &engine.Live{Tools: func() engine.PartTools { return engine.PartTools{Listed: dice} }}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := fmt.Sprint(s.Problems()); !strings.Contains(all, "the tool Dice is left out") {
+		t.Errorf("problems: %s", all)
+	}
 }
 
 // Parts change what is sent, in their order, and the log keeps what was said.

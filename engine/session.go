@@ -241,6 +241,12 @@ func (s *Session) setTools(p *Project) {
 	s.shared = own.Shared
 	placed := s.parts.placed(s.place.home, s.coding)
 	s.files = slices.Concat(s.place.wrap(placed), s.shared, own.Listed)
+	for _, t := range slices.Concat(placed, own.Shared, own.Listed) {
+		if !slices.Contains(p.known().names(), t.Name) { // the program's own fault, which nobody would see
+			s.problems = append(s.problems, knack.Problem{Code: knack.CodeNotListed, Severity: knack.Warn,
+				Message: fmt.Sprintf("the tool %s is left out: the part that gives it does not name it in Part.Known", t.Name)})
+		}
+	}
 	base := p.known().defaults
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
