@@ -51,6 +51,11 @@ func (a *app) key(k terminal.Key) {
 
 func (a *app) questionKey(k terminal.Key) {
 	q := a.questions[0]
+	if k.Name == "paste" && k.Text != "" && q.dialog.text == nil && (q.dialog.list.closed || q.dialog.locked) {
+		a.prompt.Paste(k.Text) // it is no answer, and must not be lost
+		a.view.hint = "What you pasted is in the prompt."
+		return
+	}
 	answer, done := q.dialog.key(k)
 	if doc := q.dialog.reads; doc != nil {
 		q.dialog.reads = nil

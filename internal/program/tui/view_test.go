@@ -755,6 +755,26 @@ func TestTypedBeforeSecret(t *testing.T) {
 	}
 }
 
+// TestPasteAtQuestion: what is pasted while a question has answers to choose from is no answer, and is in the prompt
+// afterwards.
+func TestPasteAtQuestion(t *testing.T) {
+	a := newApp(t.Context(), Options{})
+	a.screen = &terminal.Screen{Out: io.Discard}
+	a.screen.Resize(80, 24)
+	d := newDialog(askCommand("make"))
+	a.questions = []*question{{dialog: d, reply: make(chan engine.Answer, 1)}}
+	a.key(terminal.Key{Name: "paste", Text: "1\nn\n"})
+	if text := a.prompt.Text(); len(a.questions) != 1 || !strings.HasPrefix(text, "1\nn") {
+		t.Errorf("%d questions, the prompt has %q", len(a.questions), text)
+	}
+	field := newDialog(engine.Question{Title: "Key", Fields: []engine.Field{{Name: "key", Type: engine.FieldSecret}}})
+	a.questions[0].dialog = field
+	a.key(terminal.Key{Name: "paste", Text: "k-1"})
+	if got := field.text.Text(); got != "k-1" || strings.Contains(a.prompt.Text(), "k-1") {
+		t.Errorf("the field has %q, the prompt %q", got, a.prompt.Text())
+	}
+}
+
 // TestEarlyEnter: a message that the user sends between the last question of Before and the start is sent.
 func TestEarlyEnter(t *testing.T) {
 	home := t.TempDir()
