@@ -19,22 +19,62 @@ import (
 //go:embed lexers.zip
 var definitions string
 
-// languages maps the names used after ``` to definitions.
-var languages = map[string]string{
-	"bash": "bash", "sh": "bash", "shell": "bash", "zsh": "bash", "console": "bash",
-	"c": "c", "h": "c", "c++": "cpp", "cpp": "cpp", "cc": "cpp", "hpp": "cpp", "c#": "csharp", "cs": "csharp",
-	"csharp": "csharp", "css": "css", "docker": "docker", "dockerfile": "docker", "hcl": "hcl", "tf": "hcl",
-	"terraform": "hcl", "html": "html", "ini": "ini", "cfg": "ini", "java": "java", "js": "javascript",
-	"javascript": "javascript", "jsx": "javascript", "mjs": "javascript", "json": "json", "jsonc": "json",
-	"kotlin": "kotlin", "kt": "kotlin", "lua": "lua", "make": "makefile", "makefile": "makefile", "php": "php",
-	"powershell": "powershell", "ps1": "powershell", "py": "python", "python": "python", "python3": "python", "rb": "ruby",
-	"ruby": "ruby", "rs": "rust", "rust": "rust", "sql": "sql", "swift": "swift", "toml": "toml", "ts": "typescript",
-	"tsx": "typescript", "typescript": "typescript", "xml": "xml", "svg": "xml", "yaml": "yaml", "yml": "yaml",
+// definition returns the name of the definition for a name used after ```; "": there is none.
+func definition(language string) string {
+	switch language {
+	case "bash", "sh", "shell", "zsh", "console":
+		return "bash"
+	case "c", "h":
+		return "c"
+	case "c++", "cpp", "cc", "hpp":
+		return "cpp"
+	case "c#", "cs", "csharp":
+		return "csharp"
+	case "docker", "dockerfile":
+		return "docker"
+	case "hcl", "tf", "terraform":
+		return "hcl"
+	case "ini", "cfg":
+		return "ini"
+	case "js", "javascript", "jsx", "mjs":
+		return "javascript"
+	case "json", "jsonc":
+		return "json"
+	case "kotlin", "kt":
+		return "kotlin"
+	case "make", "makefile":
+		return "makefile"
+	case "powershell", "ps1":
+		return "powershell"
+	case "py", "python", "python3":
+		return "python"
+	case "rb", "ruby":
+		return "ruby"
+	case "rs", "rust":
+		return "rust"
+	case "ts", "tsx", "typescript":
+		return "typescript"
+	case "xml", "svg":
+		return "xml"
+	case "yaml", "yml":
+		return "yaml"
+	case "css", "html", "java", "lua", "php", "sql", "swift", "toml":
+		return language
+	}
+	return ""
 }
 
 // embedded lists the other definitions that a definition refers to.
-var embedded = map[string][]string{
-	"docker": {"bash", "json"}, "html": {"css", "javascript"}, "makefile": {"bash"},
+func embedded(name string) []string {
+	switch name {
+	case "docker":
+		return []string{"bash", "json"}
+	case "html":
+		return []string{"css", "javascript"}
+	case "makefile":
+		return []string{"bash"}
+	}
+	return nil
 }
 
 // maxHighlight is the maximum size of code highlighted at once, in bytes, because the
@@ -55,8 +95,8 @@ func Highlight(language, code string) []styled.Line {
 			return highlightGo(lines)
 		case language == "diff" || language == "patch":
 			return highlightDiff(lines)
-		case languages[language] != "":
-			if out := highlight(languages[language], lines); out != nil {
+		case definition(language) != "":
+			if out := highlight(definition(language), lines); out != nil {
 				return out
 			}
 		}
@@ -98,7 +138,7 @@ func loadLexer(name string) chroma.Lexer {
 		return l
 	}
 	lexers.loaded[name] = nil
-	for _, other := range embedded[name] {
+	for _, other := range embedded(name) {
 		loadLexer(other)
 	}
 	l, err := chroma.NewXMLLexer(lexers.packed, name+".xml")

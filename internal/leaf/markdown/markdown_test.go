@@ -137,8 +137,19 @@ func TestHighlight(t *testing.T) {
 			t.Errorf("%s: %q is not a keyword in %v", c.language, c.word, Highlight(c.language, c.code))
 		}
 	}
-	for name := range languages {
-		if lexer(languages[name]) == nil {
+	files, err := filepath.Glob("lexers/*.xml")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".xml")
+		if definition(name) != name || lexer(name) == nil {
+			t.Errorf("%s: no definition", name)
+		}
+	}
+	for _, name := range []string{"sh", "h", "cc", "cs", "tf", "cfg", "mjs", "jsonc", "kt", "ps1", "py", "rb", "rs", "tsx", "svg",
+		"yml"} {
+		if lexer(definition(name)) == nil {
 			t.Errorf("%s: no definition", name)
 		}
 	}
