@@ -51,6 +51,7 @@ const kitsDir = "kits"
 // Kits returns the kits that the user, the project and its plugins bring; of several with the same name the first
 // counts. The problems are about those that cannot be used.
 func Kits(b Brought) (all []Kit, problems []knack.Problem) {
+	broken := map[string]bool{} // a restriction that cannot be read is not replaced by another one of its name
 	add := func(dir, from string, check func(string, []byte) error) {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -59,11 +60,12 @@ func Kits(b Brought) (all []Kit, problems []knack.Problem) {
 		}
 		for _, e := range entries {
 			name, ok := strings.CutSuffix(e.Name(), ".json")
-			if !ok || slices.ContainsFunc(all, func(k Kit) bool { return k.Name == name }) {
+			if !ok || broken[name] || slices.ContainsFunc(all, func(k Kit) bool { return k.Name == name }) {
 				continue
 			}
 			k, err := readKit(filepath.Join(dir, e.Name()), name, check)
 			if err != nil {
+				broken[name] = true
 				problems = append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
 					Path: filepath.Join(dir, e.Name()), Message: "the kit is not used: " + err.Error()})
 				continue

@@ -1,8 +1,10 @@
 package gate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -209,6 +211,28 @@ func CheckScripts(line, dir string, ok func(path string, data []byte) error) (
 		}
 	}
 	return approvedScripts(files), missing, nil
+}
+
+// OnlyApproved returns an error if the command args, started in the workspace dir, runs a file of it that is not in the
+// folder approved, whose bytes somebody agreed to, or one that may still appear there: what a model, or a new version of a
+// repository, writes there would run without a question. approved is ""; then no file of the workspace may be run. What
+// a program of the machine reads by itself, such as a Makefile, is not looked at.
+func OnlyApproved(args []string, dir, approved string) error {
+	var line strings.Builder
+	for _, a := range args {
+		line.WriteString(" '" + strings.ReplaceAll(a, "'", `'\''`) + "'")
+	}
+	foreign := func(path string) error {
+		if !inside(dir, path) || approved != "" && inside(approved, path) {
+			return nil
+		}
+		return fmt.Errorf("it runs %s, a file of the workspace whose bytes nobody approved", path)
+	}
+	_, missing, err := CheckScripts(line.String(), dir, func(path string, _ []byte) error { return foreign(path) })
+	for _, path := range missing {
+		err = cmp.Or(err, foreign(path))
+	}
+	return err
 }
 
 // commands returns the words of each simple command in a line. It returns none for a line that

@@ -13,7 +13,6 @@ package diagnose
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -80,6 +79,13 @@ func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	return &engine.Live{Wrap: l.wrap, Note: l.note, Close: l.close, Problems: problems}, nil
 }
 
+// A place is where programs run, with what holds for the call that they follow: the files that rules keep from it, and
+// what binds runs of this program in it.
+type place struct {
+	engine.Place
+	allow workspace.Allowance
+}
+
 // wrap returns tools whose results say what is wrong with the files that they changed.
 func (l *live) wrap(tools tool.Set, in engine.Place) tool.Set {
 	tools = slices.Clone(tools)
@@ -92,10 +98,11 @@ func (l *live) wrap(tools tool.Set, in engine.Place) tool.Set {
 			if len(files) == 0 {
 				return t.Run(ctx, call)
 			}
-			left := waitTime - l.before(ctx, in, files)
+			at := place{in, workspace.Allowance{Denied: call.Allow.Denied, Nested: call.Allow.Nested}}
+			left := waitTime - l.before(ctx, at, files)
 			result, err := t.Run(ctx, call)
 			if err == nil && !result.IsError {
-				l.after(ctx, in, files, left, &result)
+				l.after(ctx, at, files, left, &result)
 			}
 			return result, err
 		}
@@ -130,13 +137,17 @@ func (l *live) definition(extension string) *Server {
 }
 
 // server returns the server for a file, which begins if it does not run; nil: there is none that is used.
-func (l *live) server(in engine.Place, path string) *server {
+func (l *live) server(in place, path string) *server {
 	d := l.definition(extension(filepath.Ext(path)))
 	if d == nil {
 		return nil
 	}
 	if d.Missing != "" {
 		l.say(d, d.Missing)
+		return nil
+	}
+	if err := runnable(d.Args, in); err != nil {
+		l.say(d, err.Error())
 		return nil
 	}
 	l.mu.Lock()
@@ -172,7 +183,7 @@ func (l *live) say(d *Server, why string) {
 
 // before tells servers that run what files contain before they change, so that what is wrong already is not new. It
 // returns how long it has waited for them.
-func (l *live) before(ctx context.Context, in engine.Place, files []string) time.Duration {
+func (l *live) before(ctx context.Context, in place, files []string) time.Duration {
 	began := time.Now()
 	end := time.NewTimer(waitTime / 2)
 	defer end.Stop()
@@ -207,7 +218,7 @@ func (s *server) opens(path string) bool {
 }
 
 // after formats what was changed, tells the servers, and adds to the result what they say.
-func (l *live) after(ctx context.Context, in engine.Place, files []string, wait time.Duration,
+func (l *live) after(ctx context.Context, in place, files []string, wait time.Duration,
 	result *tool.Result) {
 	for _, path := range files {
 		if said := l.format(ctx, in, path); said != "" {
@@ -331,49 +342,6 @@ func (l *live) note(who engine.Asking, _ session.State) *session.Note {
 		return nil
 	}
 	return &session.Note{Model: text, People: "The language server found " + people}
-}
-
-// format runs the formatter for a file, and returns what the model must know.
-func (l *live) format(ctx context.Context, in engine.Place, path string) string {
-	args := l.formatters[extension(filepath.Ext(path))]
-	if args == nil {
-		return ""
-	}
-	was, err := contents(ctx, in.Workspace, path)
-	if err != nil {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, formatTime)
-	defer cancel()
-	var out head
-	exit, err := in.Workspace.Run(ctx, workspace.Command{Args: append(slices.Clone(args), path), Output: &out,
-		Limits: []workspace.Limit{{NoNetwork: true}}})
-	if err == nil && exit.Code != 0 {
-		err = errors.New(out.why(exit.Code))
-	}
-	if err != nil {
-		return "The formatter " + plain.Line(args[0]) + " failed: " + plain.Line(err.Error())
-	}
-	if is, err := contents(ctx, in.Workspace, path); err != nil || is == was {
-		return ""
-	}
-	return "The formatter " + plain.Line(args[0]) + " changed the file. Read it again before you edit it."
-}
-
-// A head keeps the beginning of what a program prints.
-type head struct{ text []byte }
-
-func (t *head) Write(p []byte) (int, error) {
-	t.text = append(t.text, p[:min(len(p), max(maxText-len(t.text), 0))]...)
-	return len(p), nil
-}
-
-func (t *head) why(code int) string {
-	why := fmt.Sprintf("it ended with code %d", code)
-	if said := strings.Join(strings.Fields(strings.ToValidUTF8(string(t.text), "")), " "); said != "" {
-		why += ": " + strings.TrimSuffix(said, ".")
-	}
-	return why
 }
 
 // close ends the servers.

@@ -73,9 +73,9 @@ type finding struct {
 }
 
 // start begins a server. It never fails: a server that cannot start is one that has failed.
-func start(d *Server, in engine.Place) *server {
+func start(d *Server, in place) *server {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &server{Server: d, place: in, ready: make(chan struct{}), ended: make(chan struct{}),
+	s := &server{Server: d, place: in.Place, ready: make(chan struct{}), ended: make(chan struct{}),
 		out: make(chan func(context.Context, *jsonrpc2.Conn), maxOutbox), files: map[string]*file{},
 		changed: make(chan struct{})}
 	stdin, toServer := io.Pipe()
@@ -87,7 +87,7 @@ func start(d *Server, in engine.Place) *server {
 	}
 	var said head
 	cmd := workspace.Command{Args: d.Args, Env: d.env, Stdin: stdin, Output: stdout, Stderr: &said,
-		Limits: []workspace.Limit{{NoNetwork: true}}}
+		Allow: in.allow, Limits: []workspace.Limit{{NoNetwork: true}}}
 	if d.dir != "" {
 		cmd.Allow.Read = []string{d.dir}
 	}

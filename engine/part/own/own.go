@@ -559,6 +559,9 @@ func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspac
 		if err := p.approved(); err != nil {
 			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
 		}
+		if err := onlyApproved(c.Args, ws.Dir(), p.folder); err != nil {
+			return c, fmt.Errorf("%s was not run: %w: put it into %s", p.Name, err, p.folder)
+		}
 	}
 	if p.program != "" {
 		data, err := regular.Read(p.program, maxProgram)

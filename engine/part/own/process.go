@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -42,7 +43,6 @@ type process struct {
 	started *started // nil: it does not run
 	fails   int      // how often it ended since its last answer
 	next    time.Time
-	last    int // the ID of the last request
 }
 
 // started is a process that runs.
@@ -107,8 +107,7 @@ func (p *process) ask(ctx context.Context, r request, limit time.Duration, start
 	if err != nil {
 		return nil, err
 	}
-	p.last++
-	r.ID = p.last
+	r.ID = 1 + rand.IntN(1<<30) // an answer that was written before is none
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, broken{fmt.Errorf("it did not answer within %s", limit)})
 	defer cancel()
 	// The end of ctx unblocks the pipes.

@@ -95,7 +95,7 @@ func TestBrokenProcesses(t *testing.T) {
 		"other":   {reads(`echo '{"id":99,"result":1}'`), "it answered the request 99"},
 		"late":    {reads(`sleep 100`), "it did not answer within 300ms"},
 		"huge":    {reads(`head -c 9000000 /dev/zero | tr '\0' x`), "a line of more than 8388608 bytes"},
-		"endless": {reads(`yes '{"id":1,"progress":"x"}'`), "it did not answer within"},
+		"endless": {reads(`yes "{\"id\":$id,\"progress\":\"x\"}"`), "it did not answer within"},
 		"missing": {"#!/no/such/program\n", "ended"},
 	} {
 		t.Run(name, func(t *testing.T) {

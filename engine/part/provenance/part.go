@@ -57,7 +57,7 @@ func (l *live) wrap(tools tool.Set, in engine.Place) tool.Set {
 			result, err := t.Run(ctx, call)
 			if bad := l.note(context.WithoutCancel(ctx), r, before, start); bad != nil {
 				l.conv.Notice(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
-					Message: "a commit of this session got no note: " + bad.Error(), Hint: "knack settings set git.provenance off"})
+					Message: "a commit of this session got no note: " + bad.Error(), Hint: "/settings git.provenance off"})
 			}
 			return result, err
 		}

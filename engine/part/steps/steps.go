@@ -18,6 +18,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/fences"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/llm/offline"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
@@ -164,7 +165,7 @@ func (l *live) note(a engine.Asking, _ session.State) *session.Note {
 }
 
 // goOn is the func GoOn of [engine.Live]: it says once what is not done.
-func (l *live) goOn(context.Context) (*session.Note, error) {
+func (l *live) goOn(ctx context.Context) (*session.Note, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	open := l.open
@@ -190,8 +191,11 @@ func (l *live) goOn(context.Context) (*session.Note, error) {
 		return nil, nil
 	}
 	text := strings.Join(texts, "\n\n")
-	return &session.Note{Model: text + "\nDo them now and mark them, or say in one sentence each why not. You are not " +
-		"reminded again.", People: strings.ReplaceAll(text, "\n- ", "; ")}, nil
+	n := &session.Note{People: strings.ReplaceAll(strings.ReplaceAll(text, ":\n- ", ": "), "\n- ", "; ")}
+	if m, err := l.conv.FastModel(ctx); err != nil || m.Info().ID != offline.ID { // which follows a procedure only
+		n.Model = text + "\nDo them now and mark them, or say in one sentence each why not. You are not reminded again."
+	}
+	return n, nil
 }
 
 // settled reports whether a step is done, or dropped with a reason.

@@ -235,7 +235,11 @@ func policyInput(name, text string) (json.RawMessage, error) {
 	}
 	t, ok := part.KnownTools().Find(name)
 	if !ok {
-		return json.RawMessage("{}"), nil
+		if text == "" && strings.HasPrefix(name, "mcp__") {
+			return json.RawMessage("{}"), nil
+		}
+		return nil, fmt.Errorf("there is no tool %s in this program: write the input of one of a server or a project as JSON",
+			plain.Line(name))
 	}
 	input := map[string]any{}
 	switch t.Name {

@@ -26,7 +26,7 @@ unless you tell it to.
 A line is found again by its text after a squash or a rebase. A note that does not have
 this machine's seal was written or changed by somebody else: it is named, and not
 believed. The exit code is 1 if no note of this machine covers the line.`,
-		Example: "  knack settings set git.provenance note\n  knack why main.go:12",
+		Example: "  knack why main.go:12    # of a commit made with {\"git\": {\"provenance\": \"note\"}} in your settings",
 		Args:    exactly(1, "knack why FILE:LINE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, line, err := fileLine(args[0])

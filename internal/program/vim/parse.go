@@ -42,6 +42,12 @@ func listed(list, key string) bool {
 
 // parse reads the keys of a command.
 func parse(keys []string, visual bool) (c command, state parsed) {
+	if keys[0] == ":" { // there are no commands of the command line: what is typed up to Enter must do nothing
+		if keys[len(keys)-1] == "enter" {
+			return c, invalid
+		}
+		return c, incomplete
+	}
 	count, keys := number(keys)
 	c.count = count
 	if len(keys) > 1 && keys[0] == `"` { // the name of a register: all names are the same one

@@ -249,3 +249,18 @@ func randomKeys(r *rand.Rand) string {
 	}
 	return keys.String()
 }
+
+// TestCommandLine: ":wq" and Enter neither change nor send a text.
+func TestCommandLine(t *testing.T) {
+	var v vim.Vim
+	text, at, _ := v.Key("a draft", 7, "esc")
+	for _, key := range []string{":", "w", "q", "enter"} {
+		var handled bool
+		if text, at, handled = v.Key(text, at, key); !handled {
+			t.Errorf("%s is not handled", key)
+		}
+	}
+	if text != "a draft" || v.Waits() || v.Mode() != vim.Normal {
+		t.Errorf("%q, waits %v, %v", text, v.Waits(), v.Mode())
+	}
+}

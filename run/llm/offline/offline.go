@@ -175,12 +175,14 @@ var activation = sync.OnceValue(func() *regexp.Regexp {
 			`skill: ([^\n]*)\n)?(.*)`)
 })
 
-// read finds the last prompt and what followed it. A text that begins with a tag was written by the
-// program, not by the user.
+// read finds the last prompt and what followed it. A text that begins with a tag was written by the program, not by the
+// user, and so was one that comes between a skill and the answer.
 func read(req *llm.Request) turn {
 	var t turn
+	activated := false // and the model has not answered since
 	for _, m := range req.Messages {
 		if m.Role != llm.User {
+			activated = false
 			continue
 		}
 		for _, p := range m.Parts {
@@ -191,9 +193,10 @@ func read(req *llm.Request) turn {
 			case text == "":
 			case strings.HasPrefix(text, "<command-message>") || strings.HasPrefix(text, "<command-name>"):
 				if m := activation().FindStringSubmatch(text); m != nil {
+					activated = true
 					t = turn{prompt: t.prompt, skill: m[1], args: m[2], dir: strings.TrimSpace(m[3]), text: strings.TrimSpace(m[4])}
 				}
-			case strings.HasPrefix(text, "<"):
+			case strings.HasPrefix(text, "<") || activated:
 			default:
 				t = turn{prompt: text}
 			}

@@ -122,6 +122,9 @@ func (r *rules) complete(n node) {
 			n["items"] = scalars()
 		}
 	}
+	if types := typesOf(n); len(types) > 0 && !slices.Contains(types, "object") {
+		delete(n, "required") // which says nothing of other types, and is refused there
+	}
 	props, _ := n["properties"].(node)
 	if names, ok := n["required"].([]any); ok && r.flat && n["type"] == "object" {
 		all := maps.Clone(props)
