@@ -13,8 +13,8 @@ import (
 const maxMissed = 50
 
 // missed reports a file that somebody meant for a skill and that is none: its folder is missing, or its name is another
-// one. It is in the folder itself, or in a directory directly below it without a SKILL.md; what lies deeper belongs to a
-// pack of skills.
+// one. It is in the folder itself, or in a directory directly below it without a SKILL.md; what lies deeper belongs to
+// a pack of skills.
 func (w *walk) missed(s *searchPath, name string) {
 	if w.commands || w.missing >= maxMissed || strings.Contains(s.rel, "/") {
 		return

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestOtherAgents: docs/from-other-agents.md has one table for each program, of the rows that tests write which use each
-// flag, and write each key and file, and look at what Knack says: TestOthers, TestOtherFlags, TestOtherFiles and
+// TestOtherAgents: docs/from-other-agents.md has one table for each program, of the rows that tests write which use
+// each flag, and write each key and file, and look at what Knack says: TestOthers, TestOtherFlags, TestOtherFiles and
 // TestOtherFields. -update writes the tables after those.
 func TestOtherAgents(t *testing.T) {
 	files, err := filepath.Glob("internal/program/cli/testdata/others-*.tsv")

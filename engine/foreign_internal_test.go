@@ -44,8 +44,8 @@ func TestOtherFiles(t *testing.T) {
 	}
 }
 
-// TestMisnamed: files beside those that are read, in a folder where each is meant to be, are named with the name that is
-// read; so are names in other letters. What other programs put there for themselves is not.
+// TestMisnamed: files beside those that are read, in a folder where each is meant to be, are named with the name that
+// is read; so are names in other letters. What other programs put there for themselves is not.
 func TestMisnamed(t *testing.T) {
 	home, root := t.TempDir(), t.TempDir()
 	write := func(path string) {

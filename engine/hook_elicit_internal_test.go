@@ -8,7 +8,8 @@ import (
 	"github.com/knack-agent/knack/run/mcp"
 )
 
-// TestElicitationHooks: hooks answer the question of a server in place of the user, or see and change the user's answer.
+// TestElicitationHooks: hooks answer the question of a server in place of the user, or see and change the user's
+// answer.
 func TestElicitationHooks(t *testing.T) {
 	var in hook.Input
 	var answer *hook.Form

@@ -133,8 +133,8 @@ func askHook(ask func(context.Context, hook.Notice, string, Question) (Answer, e
 	}
 }
 
-// beforeSwitch asks the PreModelSwitch hooks about another model. confirm asks the user; an error means that the session
-// keeps its model.
+// beforeSwitch asks the PreModelSwitch hooks about another model. confirm asks the user; an error means that the
+// session keeps its model.
 func (h *sessionHooks) beforeSwitch(ctx context.Context, source hook.Source, sw *hook.Switch,
 	confirm func(why string) error) error {
 	out := h.event(ctx, hook.Input{Event: hook.PreModelSwitch, Source: source, Switch: sw})

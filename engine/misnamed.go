@@ -68,8 +68,8 @@ func readable(kind layout.Kind, name string) string {
 	return ""
 }
 
-// otherCase returns the name of a file or folder of Claude Code that one is called like in other letters; "": none. On a
-// file system that ignores the letter case it is that file.
+// otherCase returns the name of a file or folder of Claude Code that one is called like in other letters; "": none. On
+// a file system that ignores the letter case it is that file.
 func otherCase(dir, name string) string {
 	for _, row := range layout.Rows() {
 		known, ok := strings.CutPrefix(row.Path, ".claude/")

@@ -10,8 +10,8 @@ import (
 
 // Closed returns a func that reports whether a file must be left out of what a call reads without naming it, because a
 // rule for particular files denies reading it by its name, or would ask. m is the mode of the call, s its tool; named
-// are the paths that it names, as given and with links resolved: the user was asked already by rules that cover them.
-// A hard link to what a rule denies is closed, too. The func takes an absolute path without following links, is safe for
+// are the paths that it names, as given and with links resolved: the user was asked already by rules that cover them. A
+// hard link to what a rule denies is closed, too. The func takes an absolute path without following links, is safe for
 // concurrent use, and takes some microseconds, but a search for the first file that has several names. It is nil if no
 // rule closes anything. Rules without a pattern are about the call as a whole, and secrets are told by
 // [PathContext.Secret].

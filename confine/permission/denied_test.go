@@ -281,7 +281,8 @@ func TestGitPrintsDenied(t *testing.T) {
 	}
 }
 
-// TestHardLinks: a file that a rule denies is known under its other names, too, to every tool: a hard link has no target.
+// TestHardLinks: a file that a rule denies is known under its other names, too, to every tool: a hard link has no
+// target.
 func TestHardLinks(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

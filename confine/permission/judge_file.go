@@ -31,8 +31,8 @@ func (j *judge) path(s Subject) {
 	j.file(s, n, nil, false)
 }
 
-// linkRule returns the rule that denies a file under another of its names: a hard link has no target, so what else it is
-// called is searched for, as the sandbox does for commands. "": none does, or the file has no other name.
+// linkRule returns the rule that denies a file under another of its names: a hard link has no target, so what else it
+// is called is searched for, as the sandbox does for commands. "": none does, or the file has no other name.
 func (j *judge) linkRule(kind Kind, n pathNames) (string, error) {
 	if j.paths.Resolve != nil || n.unknownReason != "" || !j.rules.DenyFiles() || !hasLinks(n.target()) {
 		return "", nil
@@ -165,8 +165,8 @@ func (j *judge) shut(s Subject, n pathNames) bool {
 	return p.Open == nil || !p.Open(to)
 }
 
-// OpensOutside reports whether a verdict allows a command to write a file by a personal rule for files: then the sandbox
-// opens what the words of the command name.
+// OpensOutside reports whether a verdict allows a command to write a file by a personal rule for files: then the
+// sandbox opens what the words of the command name.
 func (x *Judged) OpensOutside() bool {
 	r, err := ParseRule(x.Rule, x.Origin)
 	return err == nil && x.Kind == KindEdit && x.Verdict == Allow && x.Origin.personal() && r.isForFiles()
@@ -217,8 +217,8 @@ func (j *judge) matchAny(r *Rule, n pathNames) bool {
 	return false
 }
 
-// allows returns a rule that allows a file, with forFiles one for files, not for the command. Each name of the file must
-// be allowed by a rule or by the mode; nil if one is not, or if the mode alone allows them all.
+// allows returns a rule that allows a file, with forFiles one for files, not for the command. Each name of the file
+// must be allowed by a rule or by the mode; nil if one is not, or if the mode alone allows them all.
 func (j *judge) allows(s Subject, n pathNames, forFiles bool) (by *Rule) {
 	for _, name := range n.paths {
 		one := pathNames{paths: []string{name}}

@@ -76,7 +76,8 @@ func matchNetwork(pattern, text string, broad bool) bool {
 	return matchHost(pattern, text, broad)
 }
 
-// otherLoopbacks returns the names under which a port of this machine may stand in a rule; nil: the host is another one.
+// otherLoopbacks returns the names under which a port of this machine may stand in a rule; nil: the host is another
+// one.
 func otherLoopbacks(text string) (all []string) {
 	host, port, err := net.SplitHostPort(text)
 	if a, no := netip.ParseAddr(host); err != nil || host != "localhost" && (no != nil || !a.Unmap().IsLoopback()) {

@@ -11,8 +11,8 @@ import (
 )
 
 // TestOuterFiles: what the words of a command say that it writes outside the workspace is among what is asked about,
-// because the sandbox opens exactly that: also where a rule allows the command, which would fail otherwise, but not where
-// one allows writing the files. ~/docs exists.
+// because the sandbox opens exactly that: also where a rule allows the command, which would fail otherwise, but not
+// where one allows writing the files. ~/docs exists.
 func TestOuterFiles(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

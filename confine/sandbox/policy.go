@@ -155,8 +155,8 @@ func (p Policy) limitedBy(c *workspace.Command) Policy {
 	return p
 }
 
-// onlyHosts returns a func that refuses all but the hosts of a limit, and lets reach decide about these; nil: the policy
-// does.
+// onlyHosts returns a func that refuses all but the hosts of a limit, and lets reach decide about these; nil: the
+// policy does.
 func onlyHosts(l workspace.Limit, reach reach) reach {
 	return func(ctx context.Context, to workspace.Destination) error {
 		to.Listed = to.Listed || l.Open && !to.Address.IsValid()

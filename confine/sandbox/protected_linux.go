@@ -679,9 +679,9 @@ func (n *protectedFiles) relocate() {
 	}
 }
 
-// removedOutside reports whether the file or directory of a mount that covers a path, or the one at the path, was removed
-// since a time. No command could: the kernel removes nothing that is mounted over where the command sees it, and what was
-// renamed with a directory above it still exists.
+// removedOutside reports whether the file or directory of a mount that covers a path, or the one at the path, was
+// removed since a time. No command could: the kernel removes nothing that is mounted over where the command sees it,
+// and what was renamed with a directory above it still exists.
 func (n *protectedFiles) removedOutside(mounted []string, path string, since time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -186,8 +186,8 @@ func (s *Sandbox) current() (*Policy, error) {
 	return &p, nil
 }
 
-// Opens reports whether commands may write a path outside the workspace without an allowance, perhaps in a place of their
-// own that is lost when they end.
+// Opens reports whether commands may write a path outside the workspace without an allowance, perhaps in a place of
+// their own that is lost when they end.
 func (s *Sandbox) Opens(path string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -72,7 +72,8 @@ func (d *Definitions) Servers() ([]mcp.Server, []knack.Problem) {
 	return d.all, d.problems
 }
 
-// Permitted leaves out the servers that the settings, or a file managed-mcp.json, do not permit; problems get the reasons.
+// Permitted leaves out the servers that the settings, or a file managed-mcp.json, do not permit; problems get the
+// reasons.
 func (o Options) Permitted(all []mcp.Server, problems []knack.Problem) ([]mcp.Server, []knack.Problem) {
 	_, _, only := ofManaged(o.Managed)
 	all = slices.DeleteFunc(all, func(s mcp.Server) bool {

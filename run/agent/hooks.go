@@ -395,8 +395,8 @@ func (h *runHooks) onSubmit(ctx context.Context, prompt string, steering bool, a
 	return h.onInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: prompt}, steering, act)
 }
 
-// onCommand is onSubmit for an input that calls a command or a skill. What it calls was decided before the hooks ran, so
-// a prompt that they write is not used.
+// onCommand is onSubmit for an input that calls a command or a skill. What it calls was decided before the hooks ran,
+// so a prompt that they write is not used.
 func (h *runHooks) onCommand(ctx context.Context, prompt string, steering bool, act *knack.Activation) error {
 	changed, err := h.onSubmit(ctx, prompt, steering, act)
 	if err == nil && changed != "" {

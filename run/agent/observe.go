@@ -8,9 +8,9 @@ import (
 	"github.com/knack-agent/knack/run/tool"
 )
 
-// An Observer is called when a step begins, by any goroutine. What happens in the step gets the context that it returns,
-// also the steps inside it; ended, which may be nil, is called once, when the step has ended. It must not block: the
-// run waits for it.
+// An Observer is called when a step begins, by any goroutine. What happens in the step gets the context that it
+// returns, also the steps inside it; ended, which may be nil, is called once, when the step has ended. It must not
+// block: the run waits for it.
 type Observer func(ctx context.Context, s Step) (_ context.Context, ended func(Outcome))
 
 // A Step is a part of a run that takes time: a turn, a call, or a question to the user. Requests are not among them,

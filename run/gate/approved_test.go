@@ -8,7 +8,8 @@ import (
 	"github.com/knack-agent/knack/run/gate"
 )
 
-// TestOnlyApproved: a program that nobody is asked about runs no file of the workspace but those of the approved folder.
+// TestOnlyApproved: a program that nobody is asked about runs no file of the workspace but those of the approved
+// folder.
 func TestOnlyApproved(t *testing.T) {
 	dir := t.TempDir()
 	for _, file := range []string{"tools/x.py", "lib/y.py", "z.sh"} {

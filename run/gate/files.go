@@ -214,9 +214,9 @@ func CheckScripts(line, dir string, ok func(path string, data []byte) error) (
 }
 
 // OnlyApproved returns an error if the command args, started in the workspace dir, runs a file of it that is not in the
-// folder approved, whose bytes somebody agreed to, or one that may still appear there: what a model, or a new version of a
-// repository, writes there would run without a question. approved is ""; then no file of the workspace may be run. What
-// a program of the machine reads by itself, such as a Makefile, is not looked at.
+// folder approved, whose bytes somebody agreed to, or one that may still appear there: what a model, or a new version
+// of a repository, writes there would run without a question. approved is ""; then no file of the workspace may be run.
+// What a program of the machine reads by itself, such as a Makefile, is not looked at.
 func OnlyApproved(args []string, dir, approved string) error {
 	var line strings.Builder
 	for _, a := range args {

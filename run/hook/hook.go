@@ -84,8 +84,8 @@ func Events() []Event {
 		WorktreeRemove, CwdChanged, FileChanged, DirectoryAdded}
 }
 
-// Guards reports whether a call, or another model, waits for the hooks of the event. If one of them fails, it must not go
-// on without being asked about.
+// Guards reports whether a call, or another model, waits for the hooks of the event. If one of them fails, it must not
+// go on without being asked about.
 func (e Event) Guards() bool {
 	return e == PreToolUse || e == PermissionRequest || e == PreSkillShellCommand || e == PreModelSwitch
 }
@@ -299,8 +299,8 @@ func (h *Hook) matches(subjects []string) bool {
 }
 
 // NoTool returns a name in the matcher of an event of tools which no tool has, so that the hook never runs for it: one
-// if all its names are so, or one that is nearly the name of a tool. It returns "" if there is none. tools are the names
-// that a rule may have; those of servers (mcp__…) are not known before they run.
+// if all its names are so, or one that is nearly the name of a tool. It returns "" if there is none. tools are the
+// names that a rule may have; those of servers (mcp__…) are not known before they run.
 func (h *Hook) NoTool(tools []string) (name, meant string) {
 	switch h.Event {
 	case PreToolUse, PostToolUse, PostToolUseFailure, PermissionRequest, PermissionDenied:

@@ -746,8 +746,8 @@ func (o *Outcome) merge(e Event, h *Hook, r reply, err error) {
 	}
 }
 
-// mergeAnswer merges what a hook answers to the question of a server. To decline beats to cancel, which beats to accept.
-// A hook whose author is not trusted cannot accept.
+// mergeAnswer merges what a hook answers to the question of a server. To decline beats to cancel, which beats to
+// accept. A hook whose author is not trusted cannot accept.
 func (o *Outcome) mergeAnswer(e Event, h *Hook, r reply) {
 	if e != Elicitation && e != ElicitationResult {
 		return

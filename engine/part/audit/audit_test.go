@@ -64,7 +64,8 @@ var once = enginetest.PersonFunc(func(context.Context, engine.Question) (engine.
 	return engine.Answer{Option: engine.OptionOnce}, nil
 })
 
-// TestDecisions: every decision is in the file, also of a session that is not recorded and of a sub-agent, without keys.
+// TestDecisions: every decision is in the file, also of a session that is not recorded and of a sub-agent, without
+// keys.
 func TestDecisions(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands need a shell")

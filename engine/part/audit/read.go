@@ -20,8 +20,8 @@ type Damage struct {
 
 func (d Damage) String() string { return fmt.Sprintf("%s:%d: %s", d.Path, d.Line, d.What) }
 
-// All yields the entries of an audit file, the oldest first, with those of its rotated files, and in their place what is
-// wrong: then the Entry is zero, unless it can be read. The error is about reading.
+// All yields the entries of an audit file, the oldest first, with those of its rotated files, and in their place what
+// is wrong: then the Entry is zero, unless it can be read. The error is about reading.
 func All(path string) iter.Seq2[Entry, *Damage] {
 	return func(yield func(Entry, *Damage) bool) {
 		files, err := rotated(path)

@@ -2,7 +2,8 @@
 // month. It is off where there is no such limit.
 //
 // What was spent is in the file spending.json of the user's state directory, which programs change under a lock: after
-// each answer, whatever the request was for. So a month ends at most a request for each running session above its limit.
+// each answer, whatever the request was for. So a month ends at most a request for each running session above its
+// limit.
 package budget
 
 import (

@@ -39,8 +39,8 @@ type set struct {
 // maxServers is how many run at once.
 const maxServers = 8
 
-// Defined returns the language servers that settings and plugins define, and what is wrong with their definitions. Those
-// of settings come first: an extension belongs to the first that names it.
+// Defined returns the language servers that settings and plugins define, and what is wrong with their definitions.
+// Those of settings come first: an extension belongs to the first that names it.
 func Defined(p *engine.Project) (all []*Server, problems []knack.Problem) {
 	var s set
 	if err := p.ReadSettings(&s); err != nil {

@@ -3,10 +3,11 @@
 //
 //	{"languageServers": {".go": "gopls", ".ts .tsx": "typescript-language-server --stdio"}}
 //
-// or a plugin has an .lsp.json as for Claude Code. A server starts at the first change of a file of its language, in the
-// sandbox and without network, and gets the text of the files that tools change. New errors become part of the tool's
-// result if they are there within 1.5 s, or else of the next request. Errors that were there before a change are not told.
-// What a server asks to change is refused; one that floods, hangs or dies is not used any more in the session.
+// or a plugin has an .lsp.json as for Claude Code. A server starts at the first change of a file of its language, in
+// the sandbox and without network, and gets the text of the files that tools change. New errors become part of the
+// tool's result if they are there within 1.5 s, or else of the next request. Errors that were there before a change are
+// not told. What a server asks to change is refused; one that floods, hangs or dies is not used any more in the
+// session.
 //
 // The setting formatters names programs by extension that run after a change, with the file as last argument.
 package diagnose

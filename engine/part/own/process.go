@@ -25,17 +25,17 @@ import (
 	"github.com/knack-agent/knack/run/tool/coding"
 )
 
-// A process is a program that stays, and answers one request at a time: a line of JSON on its standard input, and one on
-// its standard output:
+// A process is a program that stays, and answers one request at a time: a line of JSON on its standard input, and one
+// on its standard output:
 //
 //	{"id": 1, "method": "tool", "name": "note", "input": {…}}
 //	{"id": 1, "progress": "a line for the user"}            any number of times, also none
 //	{"id": 1, "result": …} or {"id": 1, "error": "why"}
 //
-// The methods are tool, whose result is a text or an object as [coding.RunProgram] reads it; command, with arguments and
-// answers, whose result is a text or a reply; and hook, with the input of the event, whose result is what a hook prints.
-// It is started by the first request, in the sandbox, and ends when its input does. One that writes anything else, or does
-// not answer in time, is ended, and started again by a later request, after a pause that grows.
+// The methods are tool, whose result is a text or an object as [coding.RunProgram] reads it; command, with arguments
+// and answers, whose result is a text or a reply; and hook, with the input of the event, whose result is what a hook
+// prints. It is started by the first request, in the sandbox, and ends when its input does. One that writes anything
+// else, or does not answer in time, is ended, and started again by a later request, after a pause that grows.
 type process struct {
 	turn chan struct{} // has one element while nobody sends a request
 

@@ -25,7 +25,8 @@ func (s userSettings) ReadSettings(into any) error {
 }
 
 // Batch begins a span for a batch, and returns variables for its runs, so that their turns are in it; nil: nothing is
-// sent. end ends the span, and waits for the collector for two seconds at most. name is sent with telemetry.content only.
+// sent. end ends the span, and waits for the collector for two seconds at most. name is sent with telemetry.content
+// only.
 func Batch(ctx context.Context, env engine.Env, version, name string) (environ []string, end func()) {
 	set, err := config.Load(config.Options{Managed: sources.ManagedDirs(runtime.GOOS), ConfigHome: env.ConfigDir()})
 	if err != nil { // the batch has read them, and said so

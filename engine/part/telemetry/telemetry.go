@@ -1,6 +1,6 @@
 // Package telemetry is the part that tells a collector of OpenTelemetry what sessions do: spans of turns, requests and
-// calls, metrics, and log records. It is off unless the user's environment (OTEL_EXPORTER_OTLP_ENDPOINT and its like) or
-// a setting of the user or the administrator names a collector; a project cannot.
+// calls, metrics, and log records. It is off unless the user's environment (OTEL_EXPORTER_OTLP_ENDPOINT and its like)
+// or a setting of the user or the administrator names a collector; a project cannot.
 //
 // A turn is a span invoke_agent, in it are a span chat for each request to a model, a span execute_tool for each call,
 // and in that one knack.wait while the user is asked; the turn of a sub-agent is in the call that started it. The first
@@ -86,8 +86,8 @@ func (g *program) session(_ context.Context, c *engine.Conv) (*engine.Live, erro
 		}}, nil
 }
 
-// unreachable tells the user that the collector does not take what is sent. The address may have a key, so only its host
-// is named.
+// unreachable tells the user that the collector does not take what is sent. The address may have a key, so only its
+// host is named.
 func unreachable(err error) knack.Problem {
 	text := err.Error()
 	var u *url.Error

@@ -199,8 +199,8 @@ func bash(line string) llmtest.Answer { return enginetest.Calls("bash", `{"comma
 
 const remote = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// TestSpans: a turn with a question, a skill and a sub-agent is one tree below the span of the environment, with no text,
-// path, argument or secret, and a command, which knows its place in it.
+// TestSpans: a turn with a question, a skill and a sub-agent is one tree below the span of the environment, with no
+// text, path, argument or secret, and a command, which knows its place in it.
 func TestSpans(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands need a shell")

@@ -106,8 +106,8 @@ func Known(name string) error {
 }
 
 // Personal returns the settings in an object that no project may set, because they widen what commands may use, send
-// prompts elsewhere or name programs of the user; with hooks, which run outside the sandbox, and with what is no setting.
-// Names count with their letter case, and of two the last.
+// prompts elsewhere or name programs of the user; with hooks, which run outside the sandbox, and with what is no
+// setting. Names count with their letter case, and of two the last.
 func Personal(object map[string]json.RawMessage) []string { return personal("", object) }
 
 func personal(above string, object map[string]json.RawMessage) (names []string) {

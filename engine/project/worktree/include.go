@@ -17,9 +17,9 @@ import (
 )
 
 // IncludeFile, at the top of a repository, names files that git ignores and that its worktrees need, in the syntax of
-// .gitignore. Claude Code and others read it, too. Only files are copied, not links, and nothing that tools make anew. A
-// link to the repository's own files would lead out of the worktree, where nothing of a project is read: so files that
-// tell agents how to work are copied, too, and never linked.
+// .gitignore. Claude Code and others read it, too. Only files are copied, not links, and nothing that tools make anew.
+// A link to the repository's own files would lead out of the worktree, where nothing of a project is read: so files
+// that tell agents how to work are copied, too, and never linked.
 const IncludeFile = ".worktreeinclude"
 
 // Limits of what is copied: a pattern may match more than its author meant.

@@ -226,7 +226,8 @@ func TestYankPop(t *testing.T) {
 	}
 }
 
-// TestVim: with Vim's keys Esc leads to commands, what they change can be undone, and the next prompt begins with typing.
+// TestVim: with Vim's keys Esc leads to commands, what they change can be undone, and the next prompt begins with
+// typing.
 func TestVim(t *testing.T) {
 	var e Editor
 	e.SetVim(true)

@@ -16,8 +16,8 @@ func (e *Editor) SetVim(on bool) {
 // Vim returns the state of Vim's keys, which the caller must not change; nil: they are off.
 func (e *Editor) Vim() *vim.Vim { return e.vim }
 
-// Selected returns the part of the text that is selected in Vim's visual modes, as byte offsets for [Row.Split]; both are
-// the same if nothing is.
+// Selected returns the part of the text that is selected in Vim's visual modes, as byte offsets for [Row.Split]; both
+// are the same if nothing is.
 func (e *Editor) Selected() (from, to int) {
 	if e.vim == nil {
 		return 0, 0

@@ -8,7 +8,8 @@ import (
 	"github.com/knack-agent/knack/internal/program/vim"
 )
 
-// switchVim switches Vim's keys of a prompt on or off, saves the choice in the user's settings, and returns what to say.
+// switchVim switches Vim's keys of a prompt on or off, saves the choice in the user's settings, and returns what to
+// say.
 func switchVim(prompt *editor.Editor, p *engine.Project) (string, error) {
 	if prompt.Vim() != nil {
 		prompt.SetVim(false)

@@ -55,8 +55,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// texts returns the texts of a file, each once, in the order in which they stand there; what is joined by + is one, with
-// … for what is not known.
+// texts returns the texts of a file, each once, in the order in which they stand there; what is joined by + is one,
+// with … for what is not known.
 func texts(f *ast.File) (all []string) {
 	add := func(s string) {
 		if wordCount(s) > 2 && !strings.Contains(s, "\x1b") && !slices.Contains(all, s) {

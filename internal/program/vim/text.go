@@ -104,8 +104,8 @@ func widthAt(s string, cell int) int {
 	return displaywidth.String(s)
 }
 
-// class returns the kind of the character at a position: blanks and ends of lines are 0, and a word is a run of the same
-// kind. Letters of scripts without blanks are words of their script. big counts all that is no blank as one.
+// class returns the kind of the character at a position: blanks and ends of lines are 0, and a word is a run of the
+// same kind. Letters of scripts without blanks are words of their script. big counts all that is no blank as one.
 func class(text string, at int, big bool) int {
 	if atEnd(text, at) || isBlank(text[at]) {
 		return 0

@@ -113,9 +113,9 @@ func (v *Vim) Selection(text string, at int) (from, to int) {
 	return 0, 0
 }
 
-// Key applies a key to a text with the cursor at a byte offset between two graphemes, and returns the new ones. A key is
-// a character, or a name such as "esc", "ctrl+r", "left" or "enter". handled is false for a key that is no command: in
-// insert mode all but Esc, which the caller applies to the text itself.
+// Key applies a key to a text with the cursor at a byte offset between two graphemes, and returns the new ones. A key
+// is a character, or a name such as "esc", "ctrl+r", "left" or "enter". handled is false for a key that is no command:
+// in insert mode all but Esc, which the caller applies to the text itself.
 func (v *Vim) Key(text string, at int, key string) (newText string, newAt int, handled bool) {
 	at = min(max(at, 0), len(text))
 	if v.mode == Insert {

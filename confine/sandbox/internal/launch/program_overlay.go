@@ -84,7 +84,8 @@ func Socket(family uint64) *Program {
 	})
 }
 
-// inNetwork makes the program of a stub that joins the network namespace of a command and sends what a func makes there.
+// inNetwork makes the program of a stub that joins the network namespace of a command and sends what a func makes
+// there.
 func inNetwork(make func(p *Program, fd number)) *Program {
 	p := newProgram()
 	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)

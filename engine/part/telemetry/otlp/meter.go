@@ -31,8 +31,8 @@ type Point struct {
 	Counts   []uint64
 }
 
-// A Meter adds up values. Its methods, and those of its instruments, may be called by several goroutines. The zero Meter
-// has no instruments.
+// A Meter adds up values. Its methods, and those of its instruments, may be called by several goroutines. The zero
+// Meter has no instruments.
 type Meter struct {
 	Delta bool // Collect returns what came since the last call
 

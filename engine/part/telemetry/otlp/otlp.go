@@ -1,8 +1,8 @@
 // Package otlp sends spans, metrics and log records to a collector, in the JSON mapping of the OpenTelemetry protocol
 // (OTLP 1.x over HTTP), or appends them to a file, a request a line.
 //
-// OpenTelemetry's own exporters send protobuf, and would make the program 7 to 9 MB larger, and its SDK 1.5 MB. That both
-// send the same is tested in bench/otlp.
+// OpenTelemetry's own exporters send protobuf, and would make the program 7 to 9 MB larger, and its SDK 1.5 MB. That
+// both send the same is tested in bench/otlp.
 package otlp
 
 import (

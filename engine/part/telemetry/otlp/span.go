@@ -63,8 +63,8 @@ func (s *Span) Finish(failed bool) bool {
 	return true
 }
 
-// A Sampler decides which traces are kept: it has the values of OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG. What is
-// not known is as if it were not set: a trace is kept unless the one that it continues is not.
+// A Sampler decides which traces are kept: it has the values of OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG. What
+// is not known is as if it were not set: a trace is kept unless the one that it continues is not.
 type Sampler struct{ Name, Arg string }
 
 // Begin returns a span that begins now, with a place below parent, which may be invalid.
