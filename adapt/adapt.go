@@ -103,8 +103,8 @@ func (s *Skills) current() knack.SkillTool {
 	return s.now
 }
 
-// Changes returns a text for the model about skills that came, went or changed since New or the last call of Changes;
-// "" if none did. It belongs in front of the next message of the user.
+// Changes returns a text that tells the model which skills were added, removed or changed since New, or since the last
+// call of Changes; "": none was. Put it before the user's next message.
 func (s *Skills) Changes() string {
 	l := s.current().Listing
 	s.mu.Lock()

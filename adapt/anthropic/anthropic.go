@@ -1,6 +1,7 @@
-// Package skills puts skills into the tool loop of Anthropic's library for Go: its tool runner ([Tools]), or a loop of
-// one's own around Messages.New ([Params] and [Results]). Import it by this name, skills, beside the library's package
-// anthropic. It is a module of its own, so that the library does not reach programs that have no use for it.
+// Package skills adds skills to a loop that uses Anthropic's library for Go: [Tools] is for the library's tool runner,
+// [Params] and [Results] are for your own loop around Messages.New. The package is named skills because the library's
+// own package is named anthropic. It is a module of its own, so that programs which do not need it do not depend on the
+// library.
 package skills
 
 import (

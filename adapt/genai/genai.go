@@ -1,6 +1,6 @@
-// Package skills puts skills into a loop with Google's Gen AI library for Go. Import it by this name, skills, beside
-// the library's package genai. It is a module of its own, so that the library does not reach programs that have no use
-// for it.
+// Package skills adds skills to a loop that uses Google's Gen AI library for Go. The package is named skills because the
+// library's own package is named genai. It is a module of its own, so that programs which do not need it do not depend
+// on the library.
 package skills
 
 import (

@@ -1,7 +1,7 @@
-// Package skills puts skills into a loop with OpenAI's library for Go, for the Responses API ([Tools] and [Results])
-// and for Chat Completions ([ChatTools] and [ChatResults]), which most other servers speak. Import it by this name,
-// skills, beside the library's package openai. It is a module of its own, so that the library does not reach programs
-// that have no use for it.
+// Package skills adds skills to a loop that uses OpenAI's library for Go. [Tools] and [Results] are for the Responses
+// API; [ChatTools] and [ChatResults] are for Chat Completions, the API of most other servers. The package is named
+// skills because the library's own package is named openai. It is a module of its own, so that programs which do not
+// need it do not depend on the library.
 package skills
 
 import (
@@ -74,8 +74,7 @@ func ChatTools(s *adapt.Skills) []openai.ChatCompletionToolUnionParam {
 	return all
 }
 
-// ChatResults is like Results for Chat Completions. Results have no images in this format: a line says how many there
-// were.
+// ChatResults is [Results] for Chat Completions, where results cannot have images: a line says how many were left out.
 func ChatResults(ctx context.Context, s *adapt.Skills, answer openai.ChatCompletionMessage) (
 	all []openai.ChatCompletionMessageParamUnion) {
 	for _, call := range answer.ToolCalls {

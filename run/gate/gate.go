@@ -859,7 +859,7 @@ func commandLine(subjects []permission.Subject) string {
 
 func isBash(kind permission.Kind) bool { return kind == permission.KindBash || kind == "bash" }
 
-// audit passes a decision on. On an error the call must not run.
+// audit reports a decision to the Audit and Require funcs of the options. If it returns an error, the call must not run.
 func (g *Gate) audit(r Record) (err error) {
 	if g.opt.Audit == nil && g.opt.Require == nil {
 		return nil

@@ -53,7 +53,7 @@ func (q *Question) Check() error {
 	var ids []string
 	for _, o := range q.Options {
 		if o.ID == "" || slices.Contains(ids, o.ID) {
-			return errors.New("the options of its question need different texts")
+			return errors.New("two options of its question have the same ID, or one has none")
 		}
 		ids = append(ids, o.ID)
 	}

@@ -3,13 +3,14 @@
 //
 //	{"languageServers": {".go": "gopls", ".ts .tsx": "typescript-language-server --stdio"}}
 //
-// or a plugin has an .lsp.json as for Claude Code. A server starts at the first change of a file of its language, in
-// the sandbox and without network, and gets the text of the files that tools change. New errors become part of the
-// tool's result if they are there within 1.5 s, or else of the next request. Errors that were there before a change are
-// not told. What a server asks to change is refused; one that floods, hangs or dies is not used any more in the
-// session.
+// A plugin defines them in a file .lsp.json, in the format of Claude Code. A server starts when a file of its language is
+// changed for the first time. It runs in the sandbox, without network, and is sent the files that tools change. New
+// errors are added to the tool's result if the server reports them within 1.5 s, otherwise to the next request. Errors
+// that were there before the change are not reported. A server's requests for edits are refused. A server that floods,
+// hangs or dies is not used again in the session.
 //
-// The setting formatters names programs by extension that run after a change, with the file as last argument.
+// The setting formatters names, by extension, programs that run after a change, with the file as their last argument.
+// Neither a server nor a formatter may be a program of the workspace, because a model could change it.
 package diagnose
 
 import (

@@ -34,8 +34,11 @@ import (
 //
 // The methods are tool, whose result is a text or an object as [coding.RunProgram] reads it; command, with arguments
 // and answers, whose result is a text or a reply; and hook, with the input of the event, whose result is what a hook
-// prints. It is started by the first request, in the sandbox, and ends when its input does. One that writes anything
-// else, or does not answer in time, is ended, and started again by a later request, after a pause that grows.
+// prints. Each request has another id, which the program cannot know in advance.
+//
+// The first request starts the program, in the sandbox; the end of its standard input ends it. A program that writes
+// anything else, or does not answer in time, is killed. A later request starts it again, after a pause that grows with
+// each failure.
 type process struct {
 	turn chan struct{} // has one element while nobody sends a request
 

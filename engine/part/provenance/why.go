@@ -39,7 +39,7 @@ type Answer struct {
 	Prompt string `json:"prompt,omitempty"` // of the turn in which the commit was made; "": the session is not here
 }
 
-// Why explains where a line of a file comes from.
+// Why returns which session, model and skills wrote a line of a file, according to the note of its commit.
 func Why(ctx context.Context, p *engine.Project, file string, line int) (a Answer, err error) {
 	path, err := filepath.Abs(file)
 	if err == nil {

@@ -58,8 +58,9 @@ func (tooShort) Error() string {
 	return fmt.Sprintf("a secret has at least %d characters", mask.Shortest)
 }
 
-// Put stores a value and removes those for other contents of the skill. file: in a file that only the user can read.
-// The error is [engine.ErrNoKeyring] if this machine has no keyring, and file is not set.
+// Put stores a value, and removes the values that were stored for other versions of the skill. If file is set, the value
+// goes into a file that only the user can read, instead of the keyring. Without file, the error is [engine.ErrNoKeyring]
+// if this machine has no keyring.
 func (s Store) Put(b Binding, w Wanted, value string, file bool) error {
 	switch {
 	case !w.Plain && len(value) < mask.Shortest:

@@ -10,7 +10,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/grapheme"
 )
 
-// A position is a byte offset of a character, or of the newline or the end of the text behind the last one of a line.
+// In this package a position is a byte offset in the text. It is the start of a character, a newline, or the end of the
+// text.
 
 func next(text string, at int) int { return grapheme.Next(text, at) }
 func prev(text string, at int) int { return grapheme.Prev(text, at) }
