@@ -23,7 +23,6 @@ package own
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -545,41 +544,3 @@ func (p *Program) run(ctx context.Context, l *live, ws workspace.Workspace, o co
 }
 
 var errChanged = errors.New("the call changed after it was allowed: it was not run")
-
-// prepare verifies the program and completes the command that runs it: its arguments, to which those of c are added, and
-// what it may read.
-func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspace.Command, error) {
-	c.Args = append(slices.Clone(p.definition.Command), c.Args...)
-	if p.verify != nil {
-		if err := p.verify(); err != nil {
-			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
-		}
-	}
-	if p.check != nil {
-		if err := p.approved(); err != nil {
-			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
-		}
-		if err := onlyApproved(c.Args, ws.Dir(), p.folder); err != nil {
-			return c, fmt.Errorf("%s was not run: %w: put it into %s", p.Name, err, p.folder)
-		}
-	}
-	if p.program != "" {
-		data, err := regular.Read(p.program, maxProgram)
-		if err != nil {
-			return c, err
-		}
-		if sha256.Sum256(data) != p.sum {
-			return c, fmt.Errorf("%s has changed since it was read: it was not run. /new reads it again", p.program)
-		}
-		if len(p.definition.Command) == 0 {
-			c.Args = append([]string{p.program}, c.Args...)
-		}
-		real, err := filepath.EvalSymlinks(p.program)
-		if err != nil {
-			return c, err
-		}
-		c.Scripts = []workspace.Script{{Name: p.program, Path: real, Data: data}}
-	}
-	c.Allow.Read = []string{cmp.Or(p.dir, filepath.Dir(p.Path))}
-	return ws.Prepare(c)
-}

@@ -2,6 +2,7 @@ package own_test
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -183,4 +184,21 @@ func TestProcessClose(t *testing.T) {
 		t.Error(err)
 	}
 	<-done
+}
+
+// TestProcessOfWorkspace: a process answers for hooks without a question, so that not even the user's runs a file of the
+// workspace, which a model or a stranger may have written.
+func TestProcessOfWorkspace(t *testing.T) {
+	p := enginetest.New(t)
+	p.Write(t, "~/.config/knack/tools/ext.json", `{"type": "process", "description": "d", "command": ["sh", "guard.sh"],
+		"hooks": [{"event": "PreToolUse", "matcher": "bash"}]}`)
+	p.Write(t, "guard.sh", "echo ran >ran\n")
+	o := p.Options(llmtest.New(enginetest.Calls("bash", `{"command": "echo made >made"}`), llmtest.Reply("done")))
+	_, s := p.Open(t, o, nil, engine.SessionOptions{})
+	got := enginetest.Run(t, s, "go")
+	for _, file := range []string{"ran", "made"} {
+		if _, err := os.Stat(filepath.Join(p.Dir, file)); err == nil {
+			t.Errorf("%s exists: %s", file, got)
+		}
+	}
 }

@@ -88,16 +88,7 @@ func (p *pipeline) finish(s *otlp.Span, failed bool) {
 	if !s.Finish(failed) || !s.Context.IsSampled() || p.out.Traces.URL == "" {
 		return
 	}
-	p.mu.Lock()
-	full := len(p.ready) >= maxQueue
-	if !full {
-		p.ready = append(p.ready, s)
-	}
-	p.queued(len(p.ready))
-	p.mu.Unlock()
-	if full {
-		p.drop("traces", 1)
-	}
+	keep(p, &p.ready, s, "traces")
 }
 
 // add keeps a log record.
@@ -105,15 +96,20 @@ func (p *pipeline) add(r otlp.Record) {
 	if p.out.Logs.URL == "" {
 		return
 	}
+	keep(p, &p.records, r, "logs")
+}
+
+// keep adds to a queue of the pipeline, or counts what does not fit as dropped.
+func keep[T any](p *pipeline, queue *[]T, x T, signal string) {
 	p.mu.Lock()
-	full := len(p.records) >= maxQueue
+	full := len(*queue) >= maxQueue
 	if !full {
-		p.records = append(p.records, r)
+		*queue = append(*queue, x)
 	}
-	p.queued(len(p.records))
+	p.queued(len(*queue))
 	p.mu.Unlock()
 	if full {
-		p.drop("logs", 1)
+		p.drop(signal, 1)
 	}
 }
 
