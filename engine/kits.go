@@ -117,6 +117,15 @@ func readKit(path, name string, check func(string, []byte) error) (k Kit, err er
 	if err := d.Decode(&file); err != nil {
 		return k, fmt.Errorf("%w (a kit has description, skills, servers, model, effort, and rules with ask and deny)", err)
 	}
+	if file.Effort != "" {
+		text, err := json.Marshal(file.Effort)
+		if err == nil {
+			err = config.Check("effort", text)
+		}
+		if err != nil {
+			return k, err
+		}
+	}
 	k = Kit{Name: name, Path: path, Description: file.Description, Skills: file.Skills, Servers: file.Servers,
 		Model: file.Model, Effort: file.Effort}
 	k.Rules.Ask, k.Rules.Deny = file.Rules.Ask, file.Rules.Deny
@@ -194,6 +203,26 @@ func (k *Kit) view(v knack.View, only []string) knack.View {
 		v.Only = slices.DeleteFunc(slices.Clone(only), func(name string) bool { return !slices.Contains(k.Skills, name) })
 	}
 	return v
+}
+
+// missing names the skills and servers of a kit that do not exist. Skills of servers and plugins (SERVER:NAME) may come
+// later, and are not looked for.
+func (k *Kit) missing(cat *knack.Catalog, servers []mcp.Server) (problems []knack.Problem) {
+	add := func(what, name string) {
+		problems = append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn, Path: k.Path,
+			Message: fmt.Sprintf("the kit %s names the %s %.100q, which does not exist", k.Name, what, name)})
+	}
+	for _, name := range k.Skills {
+		if !strings.Contains(name, ":") && cat.Skill(name) == nil {
+			add("skill", name)
+		}
+	}
+	for _, name := range k.Servers {
+		if !slices.ContainsFunc(servers, func(s mcp.Server) bool { return s.Name == name }) {
+			add("server", name)
+		}
+	}
+	return problems
 }
 
 // UseKit loads the directory of an engine again with a kit of this name; "": with none. The model and the effort that a

@@ -619,6 +619,10 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	for _, k := range cat.Skills() {
 		skills = append(append(skills, HookProblems(k)...), SkillProblems(k, p.options.Parts...)...)
 	}
+	if kit := p.Brought.Kit; kit != nil {
+		servers, _ := p.servers.Servers()
+		skills = append(skills, kit.missing(cat, servers)...)
+	}
 	return append(append(problemsOfFiles(p, cat), skills...), slash...)
 }
 
