@@ -225,7 +225,8 @@ func (j *judge) allows(s Subject, n pathNames, forFiles bool) (by *Rule) {
 		var hit *Rule
 		for i := range j.rules.Allow {
 			r := &j.rules.Allow[i]
-			if r.coversTool(&s, false) && !(forFiles && !r.isForFiles()) && (r.Any || j.paths.match(r.Pattern, r.Base, name, false)) {
+			if r.coversTool(&s, false) && !(forFiles && !r.isForFiles()) &&
+				(r.Any || j.paths.match(r.Pattern, r.Base, name, false)) {
 				hit = r
 				break
 			}

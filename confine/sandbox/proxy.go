@@ -307,7 +307,8 @@ func (p *proxy) request(conn net.Conn) {
 // openPort lets the command reach a port on which nothing listens inside the sandbox, if the decision is to open it:
 // that of another command of the session, which find connects to, or else of this machine's loopback interface. listen
 // makes a listener inside.
-func (p *proxy) openPort(port int, find func(port int) (dialer, bool), listen func(port int) (net.Listener, error)) bool {
+func (p *proxy) openPort(port int, find func(port int) (dialer, bool),
+	listen func(port int) (net.Listener, error)) bool {
 	p.opening.Lock()
 	defer p.opening.Unlock()
 	open, known := p.machine[port]

@@ -131,7 +131,8 @@ func (r *recorder) decided(d gate.Record) error {
 // EntryOf describes a decision.
 func EntryOf(d gate.Record) Entry {
 	by := d.Decision
-	e := Entry{Type: Decision, Call: d.Call, Tool: clean(d.Tool), Agent: d.Agent, Verdict: by.Verdict.String(), Rule: clean(by.Rule),
+	e := Entry{Type: Decision, Call: d.Call, Tool: clean(d.Tool), Agent: d.Agent, Verdict: by.Verdict.String(),
+		Rule: clean(by.Rule),
 		Origin: string(by.Origin), Reason: clean(by.Reason), Asked: d.Asked, Hook: d.Hook}
 	if d.Asked {
 		e.Answer = d.Answer.Choice.String()
@@ -223,7 +224,8 @@ type waiting struct {
 
 func newWriter(path string) *writer {
 	ctx, stop := context.WithCancel(context.Background())
-	w := &writer{file: file{path: path, max: maxSize}, stop: stop, ended: make(chan struct{}), wake: make(chan struct{}, 1)}
+	w := &writer{file: file{path: path, max: maxSize}, stop: stop, ended: make(chan struct{}),
+		wake: make(chan struct{}, 1)}
 	go func() {
 		defer close(w.ended)
 		w.run(ctx)

@@ -174,7 +174,8 @@ func (l *live) server(in place, path string) *server {
 // say tells the user once what is wrong with a server.
 func (l *live) say(d *Server, why string) {
 	l.mu.Lock()
-	text := fmt.Sprintf("The language server %s (%s) is not used: %s.", plain.Line(d.Name), plain.Line(d.From), plain.Line(why))
+	text := fmt.Sprintf("The language server %s (%s) is not used: %s.", plain.Line(d.Name), plain.Line(d.From),
+		plain.Line(why))
 	known := l.told[text]
 	l.told[text] = true
 	l.mu.Unlock()

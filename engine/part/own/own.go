@@ -74,7 +74,8 @@ type live struct {
 
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	programs, l := find(c.Project().Brought).tools, &live{conv: c}
-	return &engine.Live{Value: l, SkillTools: l.ofSkill, Hooks: l.hooks, Close: l.closeProcesses, Placed: func(in engine.Place, o coding.Options) tool.Set {
+	return &engine.Live{Value: l, SkillTools: l.ofSkill, Hooks: l.hooks, Close: l.closeProcesses, Placed: func(
+		in engine.Place, o coding.Options) tool.Set {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if in.Worktree == "" {

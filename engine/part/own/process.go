@@ -227,7 +227,8 @@ func (s *started) exchange(r request, progress func(string)) (json.RawMessage, e
 		dec.DisallowUnknownFields()
 		switch {
 		case dec.Decode(&a) != nil || dec.More():
-			return nil, broken{fmt.Errorf("it wrote a line that is no answer: %q", plain.Line(string(line[:min(len(line), 80)])))}
+			return nil, broken{fmt.Errorf("it wrote a line that is no answer: %q",
+				plain.Line(string(line[:min(len(line), 80)])))}
 		case a.ID != r.ID:
 			return nil, broken{fmt.Errorf("it answered the request %d, not %d", a.ID, r.ID)}
 		case a.Error != "":
@@ -276,7 +277,8 @@ func (s *started) close(grace time.Duration) {
 
 // launch starts the program of a process in a workspace, with the restrictions of a call and none of what was permitted
 // to it alone: other calls did not ask for that.
-func (p *Program) launch(ws workspace.Workspace, call tool.Input, o coding.Options, of *engine.Project) (*started, error) {
+func (p *Program) launch(ws workspace.Workspace, call tool.Input, o coding.Options, of *engine.Project) (*started,
+	error) {
 	in, feed, err := os.Pipe() // whose end is not waited for when the program ends by itself
 	if err != nil {
 		return nil, err
@@ -433,7 +435,8 @@ type processHook struct {
 func (l *live) hooks() (all []hook.Hook) {
 	for _, p := range find(l.conv.Project().Brought).processes {
 		for _, d := range p.definition.Hooks {
-			h, err := hook.New(d.Event, d.Matcher, p.Name, func(ctx context.Context, in json.RawMessage) (json.RawMessage, error) {
+			h, err := hook.New(d.Event, d.Matcher, p.Name, func(ctx context.Context, in json.RawMessage) (
+				json.RawMessage, error) {
 				return p.fire(ctx, l, in)
 			})
 			h.Origin, h.DefinedIn, h.Required = p.hookOrigin(), p.Path, h.Required || d.Required

@@ -124,7 +124,8 @@ func (p *Page) languageServers(part plugin.Part) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		s := servers[name]
-		p.Runs = append(p.Runs, Run{What: "language server " + name, Text: strings.Join(append([]string{s.Command}, s.Args...), " ")})
+		p.Runs = append(p.Runs, Run{What: "language server " + name,
+			Text: strings.Join(append([]string{s.Command}, s.Args...), " ")})
 	}
 }
 

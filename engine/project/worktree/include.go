@@ -84,7 +84,8 @@ func (w *Worktree) included(ctx context.Context, patterns []string) (names []str
 		return nil, nil
 	}
 	list := func(excludes ...string) ([]string, error) {
-		out, err := run(ctx, w.environ, w.Root, slices.Concat([]string{"ls-files", "-z", "--others", "--ignored"}, excludes)...)
+		out, err := run(ctx, w.environ, w.Root,
+			slices.Concat([]string{"ls-files", "-z", "--others", "--ignored"}, excludes)...)
 		return strings.FieldsFunc(out, func(c rune) bool { return c == 0 }), err
 	}
 	wanted, err := list(excludes...)

@@ -87,7 +87,8 @@ type policyCall struct {
 const maxPolicy = 8 << 20
 
 // testPolicy decides the calls of one file.
-func testPolicy(ctx context.Context, name string, say func(string, ...any), verbose bool) (calls, wrong int, err error) {
+func testPolicy(ctx context.Context, name string, say func(string, ...any), verbose bool) (calls, wrong int,
+	err error) {
 	data, err := regular.ReadNamed(name, maxPolicy)
 	if err != nil {
 		return 0, 0, &engine.Error{Err: err, Hint: "knack help policy test", Exit: engine.ExitUsage}
@@ -120,7 +121,8 @@ func testPolicy(ctx context.Context, name string, say func(string, ...any), verb
 	for _, call := range table {
 		got, err := decideIn(ctx, e, ws, call)
 		if err != nil {
-			return calls, wrong, &engine.Error{Err: fmt.Errorf("%s:%d: %w", name, call.line, err), Hint: "knack help policy test",
+			return calls, wrong, &engine.Error{Err: fmt.Errorf("%s:%d: %w", name, call.line, err),
+				Hint: "knack help policy test",
 				Exit: engine.ExitUsage}
 		}
 		calls++
@@ -140,7 +142,8 @@ func testPolicy(ctx context.Context, name string, say func(string, ...any), verb
 	return calls, wrong, nil
 }
 
-func decideIn(ctx context.Context, e *engine.Engine, ws workspace.Workspace, call policyCall) (permission.Decision, error) {
+func decideIn(ctx context.Context, e *engine.Engine, ws workspace.Workspace, call policyCall) (permission.Decision,
+	error) {
 	subjects, err := part.Subjects(ctx, ws, e.Project(), call.tool, call.input)
 	if err != nil {
 		return permission.Decision{}, err
@@ -151,7 +154,8 @@ func decideIn(ctx context.Context, e *engine.Engine, ws workspace.Workspace, cal
 // policyOptions writes the files of an archive below dir, and returns its table and how to open the project in it.
 func policyOptions(name string, data []byte, dir string) (table []policyCall, o engine.Options, err error) {
 	usage := func(format string, args ...any) error {
-		return &engine.Error{Err: fmt.Errorf(name+": "+format, args...), Hint: "knack help policy test", Exit: engine.ExitUsage}
+		return &engine.Error{Err: fmt.Errorf(name+": "+format, args...), Hint: "knack help policy test",
+			Exit: engine.ExitUsage}
 	}
 	o = engine.Options{Dir: filepath.Join(dir, "project"), Trust: true, Version: version(), Parts: parts(nil),
 		Env: func(name string) string {

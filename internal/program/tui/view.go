@@ -364,7 +364,8 @@ func (v *view) input(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 		before, selected, after := r.Split(v.prompt.Selected())
 		row := styled.Line{{Text: l, Style: style}, {Text: plain.Line(before)}}
 		if selected != "" {
-			row = append(row, styled.Span{Text: plain.Line(selected), Style: styled.Reverse}, styled.Span{Text: plain.Line(after)})
+			row = append(row, styled.Span{Text: plain.Line(selected), Style: styled.Reverse},
+				styled.Span{Text: plain.Line(after)})
 		}
 		out = append(out, row)
 	}

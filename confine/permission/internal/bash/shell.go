@@ -202,7 +202,8 @@ func beginsWithCd(s *syntax.Stmt) bool {
 	case *syntax.BinaryCmd:
 		return c.Op == syntax.AndStmt && beginsWithCd(c.X)
 	case *syntax.CallExpr:
-		return len(c.Assigns) == 0 && len(s.Redirs) == 0 && len(c.Args) == 2 && c.Args[0].Lit() == "cd" && c.Args[1].Lit() != ""
+		return len(c.Assigns) == 0 && len(s.Redirs) == 0 && len(c.Args) == 2 && c.Args[0].Lit() == "cd" &&
+			c.Args[1].Lit() != ""
 	}
 	return false
 }
