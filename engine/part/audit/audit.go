@@ -132,7 +132,7 @@ func (r *recorder) decided(d gate.Record) error {
 func EntryOf(d gate.Record) Entry {
 	by := d.Decision
 	e := Entry{Type: Decision, Call: d.Call, Tool: clean(d.Tool), Agent: d.Agent, Verdict: by.Verdict.String(),
-		Rule: clean(by.Rule),
+		Rule:   clean(by.Rule),
 		Origin: string(by.Origin), Reason: clean(by.Reason), Asked: d.Asked, Hook: d.Hook}
 	if d.Asked {
 		e.Answer = d.Answer.Choice.String()
