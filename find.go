@@ -590,7 +590,7 @@ func (s *Skill) resourceNames() (names []string) {
 		}
 		entries, _ := d.ReadDir(maxNames)
 		d.Close()
-		slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+		slices.SortStableFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 		for _, e := range entries {
 			switch name := e.Name(); {
 			case len(names) == maxNames || name[0] == '.' || name == "node_modules":

@@ -108,7 +108,7 @@ func progress(s knack.Snapshot) string {
 	found := false
 	list := func(title string, m map[string]*repeated, least int, show func(*repeated) string) {
 		all := slices.DeleteFunc(slices.Collect(maps.Values(m)), func(r *repeated) bool { return r.times < least })
-		slices.SortFunc(all, func(x, y *repeated) int {
+		slices.SortStableFunc(all, func(x, y *repeated) int {
 			return cmp.Or(cmp.Compare(y.times, x.times), cmp.Compare(x.first, y.first))
 		})
 		for _, r := range all[:min(5, len(all))] {

@@ -193,6 +193,6 @@ func (t *Turn) Complete(line string) []string {
 		slices.Sort(names)
 		return slices.Compact(names)
 	}
-	slices.SortFunc(similarNames, func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
+	slices.SortStableFunc(similarNames, func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
 	return slices.Compact(similarNames)
 }

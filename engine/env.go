@@ -207,7 +207,7 @@ func (e Env) SessionFiles() []SessionFile {
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b SessionFile) int {
+	slices.SortStableFunc(found, func(a, b SessionFile) int {
 		return cmp.Or(b.Changed.Compare(a.Changed), strings.Compare(b.ID, a.ID))
 	})
 	return found

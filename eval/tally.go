@@ -102,7 +102,7 @@ func (r *run) routing() *Routing {
 	for name := range lost {
 		g.Rivals = append(g.Rivals, Rival{Skill: name, Took: took[name], Lost: lost[name]})
 	}
-	slices.SortFunc(g.Rivals, func(a, b Rival) int {
+	slices.SortStableFunc(g.Rivals, func(a, b Rival) int {
 		return cmp.Or(b.Took+b.Lost-a.Took-a.Lost, cmp.Compare(a.Skill, b.Skill))
 	})
 	return g

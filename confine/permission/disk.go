@@ -159,7 +159,7 @@ func (j *judge) readDir(dir string) (entries []fs.DirEntry, err error) {
 		j.entriesLeft -= len(some)
 		entries = append(entries, some...)
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
 }
 

@@ -255,7 +255,7 @@ func (p *posix) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 		list = append(list, fs.FileInfoToDirEntry(i))
 		return nil
 	})
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	slices.SortStableFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, err
 }
 

@@ -57,7 +57,7 @@ func Transcripts(env engine.Env, dir string) []Transcript {
 				Changed: info.ModTime()})
 		}
 	}
-	slices.SortFunc(all, func(a, b Transcript) int {
+	slices.SortStableFunc(all, func(a, b Transcript) int {
 		return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Path, b.Path))
 	})
 	all = all[:min(len(all), maxTranscripts)]

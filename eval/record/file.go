@@ -153,7 +153,7 @@ func (r *Recording) write() ([]byte, error) {
 	for _, m := range r.models {
 		h.Models = append(h.Models, m)
 	}
-	slices.SortFunc(h.Models, func(a, b llm.Info) int { return bytes.Compare([]byte(a.ID), []byte(b.ID)) })
+	slices.SortStableFunc(h.Models, func(a, b llm.Info) int { return bytes.Compare([]byte(a.ID), []byte(b.ID)) })
 	if err := enc.Encode(line{Head: h}); err != nil {
 		return nil, err
 	}

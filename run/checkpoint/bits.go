@@ -289,7 +289,7 @@ func (j *Journal) dirChanges(r stepRecord, after *bits) (all []dirChange) {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b dirChange) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(all, func(a, b dirChange) int { return strings.Compare(a.Path, b.Path) })
 	return all
 }
 

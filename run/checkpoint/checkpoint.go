@@ -360,7 +360,7 @@ func (j *Journal) Turns() []Turn {
 			}
 		}
 		t.Files = append(t.Files, nameDirs(dirs, t.Files)...)
-		slices.SortFunc(t.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
+		slices.SortStableFunc(t.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
 		for _, e := range ends {
 			t.Interrupted = append(t.Interrupted, e.Interrupted...)
 		}
@@ -461,7 +461,7 @@ func (s *Store) prune() error {
 		}
 		journals = append(journals, j)
 	}
-	slices.SortFunc(journals, func(a, b journal) int { return b.used.Compare(a.used) }) // the newest first
+	slices.SortStableFunc(journals, func(a, b journal) int { return b.used.Compare(a.used) }) // the newest first
 	kept, total := map[string]bool{}, int64(0)
 	for i, j := range journals {
 		more := int64(0)

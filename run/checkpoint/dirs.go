@@ -28,7 +28,7 @@ func dirHistories(ends []endRecord) [][]dirChange {
 	for _, h := range byPath {
 		all = append(all, h)
 	}
-	slices.SortFunc(all, func(a, b []dirChange) int { return strings.Compare(a[0].Path, b[0].Path) })
+	slices.SortStableFunc(all, func(a, b []dirChange) int { return strings.Compare(a[0].Path, b[0].Path) })
 	return all
 }
 

@@ -289,7 +289,7 @@ func (j *Journal) plan(ctx context.Context, entry int, o Options) (p plan, resul
 		result.Files = append(result.Files, FileChange{m.path, effect(m.have, m.want)})
 	}
 	result.Files = append(result.Files, nameDirs(p.dirs, result.Files)...)
-	slices.SortFunc(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
 	return p, result, nil
 }
 
@@ -385,7 +385,7 @@ func (j *Journal) carryOut(ctx context.Context, r stepRecord, p plan, result Res
 	result.Left = append(result.Left, failed...)
 	done := slices.DeleteFunc(slices.Clone(p.dirs), func(d dirMove) bool { return j.dirMode(d.path) != d.want })
 	result.Files = append(result.Files, nameDirs(done, result.Files)...)
-	slices.SortFunc(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
 	end, err := j.changes(ctx, step.record)
 	if err != nil {
 		return result, err

@@ -283,7 +283,7 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) (end endRecord, err
 			add(f.Path, was)
 		}
 	}
-	slices.SortFunc(all, func(a, b change) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(all, func(a, b change) int { return strings.Compare(a.Path, b.Path) })
 	end.Changes = slices.DeleteFunc(all, func(c change) bool { return same(c.Before, c.After) })
 	end.Dirs = j.dirChanges(r, after)
 	return end, nil

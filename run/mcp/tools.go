@@ -137,7 +137,7 @@ func (p *peer) define(found []*sdk.Tool, problems *[]knack.Problem) []*definitio
 		names[name] = t.Name
 		all = append(all, d)
 	}
-	slices.SortFunc(all, func(a, b *definition) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b *definition) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 

@@ -194,7 +194,7 @@ func (s Store) List() ([]Summary, error) {
 		}
 		return 1
 	}
-	slices.SortFunc(all, func(a, b Summary) int {
+	slices.SortStableFunc(all, func(a, b Summary) int {
 		return cmp.Or(rank(a)-rank(b), b.Changed.Compare(a.Changed), strings.Compare(b.ID, a.ID))
 	})
 	return all, errors.Join(errs...)

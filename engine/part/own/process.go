@@ -543,6 +543,6 @@ func (p *Program) parts(of map[string]*definition) (all []*Program) {
 		one.definition.Command, one.definition.Timeout = p.definition.Command, cmp.Or(d.Timeout, p.definition.Timeout)
 		all = append(all, &one)
 	}
-	slices.SortFunc(all, func(a, b *Program) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b *Program) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

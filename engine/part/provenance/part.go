@@ -109,6 +109,6 @@ func (l *live) skills() (all []Skill) {
 		}
 		all = append(all, x)
 	}
-	slices.SortFunc(all, func(a, b Skill) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b Skill) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

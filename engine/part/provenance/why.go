@@ -143,7 +143,7 @@ func (a *Answer) choose(notes map[string]Note, key []byte) {
 			best, rank = n, this
 		}
 	}
-	slices.SortFunc(a.Forged, func(x, y Note) int { return strings.Compare(x.Commit, y.Commit) })
+	slices.SortStableFunc(a.Forged, func(x, y Note) int { return strings.Compare(x.Commit, y.Commit) })
 	if rank > 0 {
 		a.Note, a.Found = &best, ByText
 		if rank == 4 {

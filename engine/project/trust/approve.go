@@ -63,7 +63,7 @@ func (p *Project) approve(folder bool, items []Item) error {
 				return err
 			}
 		}
-		slices.SortFunc(doc.Items, func(a, b record) int { return strings.Compare(a.Path, b.Path) })
+		slices.SortStableFunc(doc.Items, func(a, b record) int { return strings.Compare(a.Path, b.Path) })
 		return p.sweep(doc)
 	})
 }

@@ -102,7 +102,7 @@ func (p *Project) Scan(ctx context.Context, dir string, links bool) ([]Item, err
 		s.dir(ctx, filepath.ToSlash(d))
 	}
 	err = errors.Join(s.below(ctx, rel), s.problem)
-	slices.SortFunc(s.items, func(a, b Item) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(s.items, func(a, b Item) int { return strings.Compare(a.Path, b.Path) })
 	return s.items, err
 }
 
@@ -122,7 +122,7 @@ func (p *Project) ScanSkills(ctx context.Context, dirs ...string) ([]Item, error
 			}
 		}
 	}
-	slices.SortFunc(s.items, func(a, b Item) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(s.items, func(a, b Item) int { return strings.Compare(a.Path, b.Path) })
 	return s.items, s.problem
 }
 

@@ -52,7 +52,7 @@ func New(values []string) Mask {
 			}
 		}
 	}
-	slices.SortFunc(m.forms, func(a, b string) int { return len(b) - len(a) })
+	slices.SortStableFunc(m.forms, func(a, b string) int { return len(b) - len(a) })
 	return m
 }
 

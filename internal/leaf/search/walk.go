@@ -194,7 +194,7 @@ func (k *walk[T]) list(n *node[T]) {
 	if n.name != "" && n.scope != nil {
 		n.scope = n.scope.Enter(n.name, entries)
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	var run []Found
 	flush := func() {
 		switch {

@@ -229,7 +229,7 @@ func (v *tableView) lines(t batch.Totals, width, height int) []styled.Line {
 	for _, r := range v.running {
 		rows = append(rows, r)
 	}
-	slices.SortFunc(rows, func(a, b *running) int {
+	slices.SortStableFunc(rows, func(a, b *running) int {
 		return cmp.Or(a.since.Compare(b.since),
 			strings.Compare(a.key, b.key))
 	})

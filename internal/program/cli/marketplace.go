@@ -140,7 +140,7 @@ func listMarketplaces(c *cobra.Command, args []string) error {
 		for name, m := range known {
 			rows = append(rows, []string{name, m.Source.String(), m.Time.Format("2006-01-02")})
 		}
-		slices.SortFunc(rows[1:], slices.Compare)
+		slices.SortStableFunc(rows[1:], slices.Compare)
 	}
 	writeTable(c.OutOrStdout(), rows)
 	return nil

@@ -59,7 +59,7 @@ index has already stay. A skill with errors is not published.`,
 					index.Skills = append(index.Skills, entry)
 					fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", entry.Name, entry.Digest)
 				}
-				slices.SortFunc(index.Skills, func(a, b install.IndexSkill) int { return strings.Compare(a.Name, b.Name) })
+				slices.SortStableFunc(index.Skills, func(a, b install.IndexSkill) int { return strings.Compare(a.Name, b.Name) })
 				data, err := json.MarshalIndent(index, "", "  ")
 				return append(data, '\n'), err
 			})

@@ -452,7 +452,7 @@ func (s *Server) readDirectory(ctx context.Context, ss *sdk.ServerSession,
 	if len(all) == 0 {
 		return nil, invalid("no such directory: %.200s", p.URI)
 	}
-	slices.SortFunc(all, func(a, b *sdk.Resource) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(all, func(a, b *sdk.Resource) int { return strings.Compare(a.Name, b.Name) })
 	from, to, next, err := page(p.Cursor, len(all))
 	if err != nil {
 		return nil, err

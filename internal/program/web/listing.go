@@ -96,7 +96,7 @@ func sharesOf(l knack.Listing) (all []share) {
 	for source, chars := range bySource {
 		all = append(all, share{source, chars})
 	}
-	slices.SortFunc(all, func(a, b share) int { return cmp.Or(b.chars-a.chars, cmp.Compare(a.source, b.source)) })
+	slices.SortStableFunc(all, func(a, b share) int { return cmp.Or(b.chars-a.chars, cmp.Compare(a.source, b.source)) })
 	return all
 }
 

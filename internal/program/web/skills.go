@@ -117,7 +117,7 @@ func choices(all string, names map[string]bool) []choice {
 	for name := range names {
 		list = append(list, choice{name, name})
 	}
-	slices.SortFunc(list[1:], func(a, b choice) int { return strings.Compare(a.name, b.name) })
+	slices.SortStableFunc(list[1:], func(a, b choice) int { return strings.Compare(a.name, b.name) })
 	return list
 }
 

@@ -48,7 +48,7 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 			for i, e := range entries {
 				rows[i] = row{strings.ToLower(e.Name()), e}
 			}
-			slices.SortFunc(rows, func(a, b row) int {
+			slices.SortStableFunc(rows, func(a, b row) int {
 				return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.Name(), b.Name()))
 			})
 			leftOut := tr.leftOut(ctx, ws, o)

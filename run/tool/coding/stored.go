@@ -138,7 +138,7 @@ func makeRoom(dir string, most int64) {
 			size += info.Size()
 		}
 	}
-	slices.SortFunc(files, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	slices.SortStableFunc(files, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	for _, f := range files {
 		if size <= most && time.Since(f.ModTime()) <= keepFiles {
 			break

@@ -79,7 +79,7 @@ func Apply(text string, edits []Edit) (Result, error) {
 			matches = append(matches, match{i, f.start, f.end})
 		}
 	}
-	slices.SortFunc(matches, func(a, b match) int { return a.start - b.start })
+	slices.SortStableFunc(matches, func(a, b match) int { return a.start - b.start })
 	for i := 1; i < len(matches); i++ {
 		if a, b := matches[i-1], matches[i]; b.start < a.end {
 			return Result{}, failure{fmt.Sprintf("edits[%d] and edits[%d] overlap at line %d: make them one edit, "+
