@@ -80,8 +80,8 @@ func (j *judge) sharesLine(c *bash.SimpleCommand) bool {
 	})
 }
 
-// outerDirs judges the directories outside the workspace that git worktree makes or removes, and those of new
-// repositories: the sandbox must open them.
+// outerDirs judges the directories outside the workspace that git worktree makes or removes, those of new repositories,
+// and those that a push fills: the sandbox must open them.
 func (j *judge) outerDirs(dir string, words []string) {
 	ops, after, _ := operands(words[1:], words[0])
 	if ops = append(ops, after...); !j.confined() {
@@ -95,6 +95,8 @@ func (j *judge) outerDirs(dir string, words []string) {
 		dirs = ops[1:]
 	case words[0] == "clone" || words[0] == "init" || words[0] == "init-db":
 		dirs = []string{repositoryDir(words[0], ops)}
+	case words[0] == "push":
+		dirs = j.paths.Git.pushed(j.paths.ctx, filepath.FromSlash(dir), ops)
 	}
 	for _, to := range dirs {
 		if n := j.paths.name(to, dir); to != "" && !j.paths.inside(n) {
@@ -235,6 +237,54 @@ func repositoryDir(sub string, ops []string) string {
 		return strings.TrimSuffix(url[strings.LastIndexAny(url, "/:")+1:], ".git")
 	}
 	return ""
+}
+
+// pushed returns the directories that a push to a repository of this machine fills. Its configuration and its hooks lie
+// beside them and stay closed.
+func (g *Git) pushed(ctx context.Context, dir string, ops []string) (dirs []string) {
+	remote := ""
+	if len(ops) > 0 {
+		remote = ops[0]
+	}
+	g.inWorktree(ctx, dir, func(t *worktree) {
+		for _, url := range t.pushURLs(remote) {
+			at := strings.TrimPrefix(url, "file://")
+			if head, _, ok := strings.Cut(at, ":"); ok && !strings.Contains(head, "/") || strings.Contains(at, "://") {
+				continue // it is on a host
+			}
+			if at = filepath.FromSlash(at); !filepath.IsAbs(at) {
+				at = filepath.Join(t.top, at) // where git is when it pushes
+			}
+			for _, name := range []string{at + "/.git", at, at + ".git"} {
+				if info, err := os.Stat(name + "/objects"); err == nil && info.IsDir() {
+					name = filepath.ToSlash(filepath.Clean(name))
+					dirs = append(dirs, name+"/objects", name+"/refs")
+					break
+				}
+			}
+		}
+	})
+	return dirs
+}
+
+// pushURLs returns the addresses to which a push to a remote goes; "" is the one that git chooses.
+func (t *worktree) pushURLs(remote string) []string {
+	if remote == "" {
+		out, _ := t.run("for-each-ref", "--format=%(HEAD)%(push:remotename)", "refs/heads")
+		for line := range strings.Lines(out) {
+			if name, ok := strings.CutPrefix(strings.TrimSpace(line), "*"); ok {
+				remote = name
+			}
+		}
+		remote = cmp.Or(remote, "origin")
+	}
+	if strings.HasPrefix(remote, "-") {
+		return nil
+	}
+	if out, ok := t.run("remote", "get-url", "--push", "--all", remote); ok {
+		return strings.Fields(out)
+	}
+	return []string{remote}
 }
 
 // newRepository returns what clone and init create.

@@ -91,6 +91,43 @@ func TestOuterFiles(t *testing.T) {
 	}
 }
 
+// TestOuterPush: a push to a repository of this machine asks for what it fills, and not for hooks or configuration.
+func TestOuterPush(t *testing.T) {
+	g := newGitGround(t)
+	bare := filepath.Join(g.top, "bare.git")
+	g.git("repo", "init", "--quiet", "--bare", bare)
+	g.git("repo", "remote", "add", "origin", bare)
+	g.git("repo", "remote", "add", "far", "https://e.example/x.git")
+	g.git("repo", "remote", "add", "hosted", "me@e.example:x.git")
+	g.git("repo", "remote", "add", "url", "file://"+bare)
+	both := bare + "/objects " + bare + "/refs"
+	for line, want := range map[string]string{
+		"git push":                       both,
+		"git push origin HEAD":           both,
+		"git push -u url HEAD":           both,
+		"git push ../bare.git HEAD":      both,
+		"git push ../bare HEAD":          both,
+		"git push far HEAD":              "",
+		"git push hosted HEAD":           "",
+		"git push " + g.top + "/no HEAD": "",
+	} {
+		p := permission.PathContext{Dir: filepath.Join(g.top, "repo"), GitEnv: true,
+			Git: permission.NewGitSoon(filepath.Join(g.top, "repo")), Confined: func() bool { return true }}
+		var rules permission.Rules
+		d := rules.Decide(t.Context(), permission.Default, p, permission.Subject{Kind: "bash", Text: line})
+		var got []string
+		for _, s := range d.Subjects {
+			if s.Kind == permission.KindEdit && s.Verdict == permission.Ask {
+				got = append(got, s.Text)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
 // TestOuterRedirections: where a redirection after cd leads is named, and no other directory.
 func TestOuterRedirections(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
