@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"regexp"
@@ -90,8 +91,11 @@ var unreachable = []string{
 	"failed to lookup address", "server misbehaving", "connection refused",
 }
 
-// maxRefused limits the refusals reported for one command.
-const maxRefused = 10
+// maxRefused limits the refusals reported for one command; the others are counted, at most maxCounted.
+const (
+	maxRefused = 5
+	maxCounted = 1000
+)
 
 // A judge returns a message if the policy refuses a path named by a command in dir: the reason and
 // the rule that would allow it. "" if the policy does not refuse it.
@@ -112,7 +116,7 @@ func (w *watcher) read(dir string, j judge, host func(name, line string) string)
 	defer w.mu.Unlock()
 	var found []string
 	add := func(s string) {
-		if s != "" && !slices.Contains(found, s) && len(found) < maxRefused {
+		if s != "" && !slices.Contains(found, s) && len(found) < maxCounted {
 			found = append(found, s)
 		}
 	}
@@ -145,6 +149,9 @@ func (w *watcher) read(dir string, j judge, host func(name, line string) string)
 				}
 			}
 		}
+	}
+	if more := len(found) - maxRefused; more > 1 {
+		found = append(found[:maxRefused], fmt.Sprintf("%d more like these", more))
 	}
 	return found
 }

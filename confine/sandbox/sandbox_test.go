@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -214,6 +215,18 @@ func TestResolver(t *testing.T) {
 	}
 }
 
+// TestManyRefused: a command that is refused many files, such as find -delete, says so in a few lines.
+func TestManyRefused(t *testing.T) {
+	w := &watcher{}
+	for i := range 20 {
+		w.add(fmt.Appendf(nil, "find: cannot delete './.git/hooks/%d': Read-only file system\n", i))
+	}
+	got := w.read("/w", refuseAll{}, nil)
+	if len(got) != maxRefused+1 || got[maxRefused] != "15 more like these" {
+		t.Errorf("%q", got)
+	}
+}
+
 // FuzzRefused parses the output of untrusted programs.
 func FuzzRefused(f *testing.F) {
 	for _, s := range []string{
@@ -226,7 +239,7 @@ func FuzzRefused(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		w := &watcher{}
 		w.add([]byte(s))
-		if got := w.read("/w", refuseAll{}, func(name, _ string) string { return name }); len(got) > maxRefused {
+		if got := w.read("/w", refuseAll{}, func(name, _ string) string { return name }); len(got) > maxRefused+1 {
 			t.Errorf("%d reports", len(got))
 		}
 	})
