@@ -128,7 +128,7 @@ var scenes = []scene{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "oldText": "hello, world", "newText": "hi"}}}},
 			{Calls: []llmtest.Call{bash("b", "rm parser.go notes.txt")}}, {Text: "It is tidy."}},
 		steps: []step{{prompt, "tidy up\r"}, {`3 no, and`, "1"}, {`rm parser[^❯]*1 yes`, "1"}, {`is tidy\.\n\n❯`, "/undo\r"},
-			{`takes this back\n\n❯`, ""}}},
+			{`takes this back\.\n\n❯`, ""}}},
 	{name: "rewind", width: 80, height: 24, repository: true, files: notesFile,
 		script: []llmtest.Answer{{When: "greet", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "oldText": "hello, world", "newText": "hi"}}}},

@@ -250,10 +250,10 @@ func Cost(s *engine.Session) engine.Reply {
 			plain.Number(x.Usage.Input), plain.Number(x.Usage.CacheRead), plain.Number(x.Usage.CacheWrite),
 			plain.Number(x.Usage.Output))
 	}
-	b.add("total: $%.4f", v.Cost)
-	r := engine.Reply{Command: "cost", Text: b.text(), Value: v}
+	r := engine.Reply{Command: "cost", Text: fmt.Sprintf("$%.4f in this session\n", v.Cost) + b.text(), Value: v}
 	if v.Cost > 0 {
 		r.Chart = costChart(turns, b.text())
+		r.Chart.Title = fmt.Sprintf("$%.4f in this session, by turn", v.Cost)
 	}
 	return r
 }
@@ -263,7 +263,7 @@ const maxTurns = 16
 
 // costChart returns a chart with the cost of each of the last turns.
 func costChart(turns []engine.Bar, text string) *engine.Chart {
-	c := &engine.Chart{Title: "cost by turn", Note: text}
+	c := &engine.Chart{Note: text}
 	if n := len(turns) - maxTurns; n > 0 {
 		earlier := engine.Bar{Label: plain.Count(n, "earlier turn")}
 		for _, t := range turns[:n] {

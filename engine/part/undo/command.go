@@ -109,15 +109,15 @@ func entryOf(s *engine.Session, id int) (session.Entry, bool) {
 // reply shows what a rewind did.
 func (d Rewound) reply() engine.Reply {
 	var lines []string
+	r := engine.Reply{Value: d}
+	if d.Moved {
+		lines = append(lines, "You are back before: "+engine.Clip(d.Text, 70))
+		r.Draft = d.Text
+	}
 	if len(d.Restored) == 0 && d.NoFiles != "" {
 		lines = append(lines, d.NoFiles)
 	}
 	lines = append(lines, d.files()...)
-	r := engine.Reply{Value: d}
-	if d.Moved {
-		lines = append(lines, "back before: "+engine.Clip(d.Text, 70))
-		r.Draft = d.Text
-	}
 	r.Text = strings.Join(lines, "\n")
 	return r
 }
@@ -128,13 +128,13 @@ func (d Rewound) files() (lines []string) {
 		lines = append(lines, plain.Line(f))
 	}
 	if len(d.Left) > 0 {
-		lines = append(lines, "left as they are:")
+		lines = append(lines, "These are left as they are:")
 	}
 	for _, l := range d.Left {
 		lines = append(lines, "  "+plain.Line(l))
 	}
 	if len(d.Ignored) > 0 {
-		lines = append(lines, "not covered, because it is ignored: "+plain.Line(plain.List(d.Ignored, 5)))
+		lines = append(lines, "Not covered, because git ignores it: "+plain.Line(plain.List(d.Ignored, 5)))
 	}
 	return lines
 }
@@ -156,9 +156,9 @@ func undo(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error
 	}
 	r := done.reply()
 	if done.Forcible {
-		r.Text += fmt.Sprintf("\n/rewind %d files force restores these too", last)
+		r.Text += fmt.Sprintf("\n/rewind %d files force restores these too.", last)
 	}
-	r.Text += "\n/redo takes this back"
+	r.Text += "\n/redo takes this back."
 	return r, nil
 }
 
@@ -186,10 +186,10 @@ func redo(ctx context.Context, s *engine.Session, args string) (engine.Reply, er
 	}
 	lines := done.files()
 	if done.Moved {
-		lines = append(lines, "the conversation continues where it was")
+		lines = append(lines, "The conversation continues where it was.")
 	}
 	if done.Forcible {
-		lines = append(lines, "/redo force brings these back too")
+		lines = append(lines, "/redo force brings these back too.")
 	}
 	return engine.Reply{Text: strings.Join(lines, "\n"), Value: done}, nil
 }

@@ -232,7 +232,7 @@ func (l *trees) exit(ctx context.Context, action string, discard bool) (tool.Res
 		return tool.Result{}, fmt.Errorf("action is %q: keep or remove", action)
 	}
 	back := l.conv.Place().Workspace.Dir()
-	text := fmt.Sprintf("The worktree %s stays, branch %s.", tree.Dir, tree.Branch)
+	text := fmt.Sprintf("Left the worktree %s, which stays with its branch %s.", tree.Dir, tree.Branch)
 	if action == "remove" {
 		changed, err := tree.Changed(ctx)
 		switch {
@@ -250,14 +250,14 @@ func (l *trees) exit(ctx context.Context, action string, discard bool) (tool.Res
 		switch {
 		case failed != nil:
 			err = errors.Join(err, failed)
-			text = fmt.Sprintf("The worktree %s could not be removed and stays, branch %s: %v.", tree.Dir, tree.Branch, failed)
+			text = fmt.Sprintf("Left the worktree %s, branch %s, which could not be removed: %v.", tree.Dir, tree.Branch, failed)
 		case len(ignored) > 0:
-			text = fmt.Sprintf("The worktree %s stays, branch %s, because it has ignored files: %s.", tree.Dir, tree.Branch,
+			text = fmt.Sprintf("Left the worktree %s, branch %s, which stays because it has ignored files: %s.", tree.Dir, tree.Branch,
 				plain.List(ignored, 5))
 		case kept:
-			text = fmt.Sprintf("The worktree %s is removed. What changed in it is on the branch %s.", tree.Dir, tree.Branch)
+			text = fmt.Sprintf("Removed the worktree %s. What changed in it is on the branch %s.", tree.Dir, tree.Branch)
 		default:
-			text = fmt.Sprintf("The worktree %s and its branch %s are removed: nothing changed in it.", tree.Dir, tree.Branch)
+			text = fmt.Sprintf("Removed the worktree %s and its branch %s: nothing changed in it.", tree.Dir, tree.Branch)
 		}
 	}
 	if err != nil {
