@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -140,5 +141,35 @@ func TestWords(t *testing.T) {
 	}
 	if words > 12_000 {
 		t.Errorf("%d words beside tables and code, at most 12,000: shorten a page", words)
+	}
+}
+
+// TestSite: each page of docs is in the site's list of pages, and each picture is part of the site.
+func TestSite(t *testing.T) {
+	data, err := os.ReadFile("site/hugo.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := string(data)
+	nav := regexp.MustCompile(`/docs/[\w/-]+`).FindAllString(config, -1)
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range pages {
+		if !slices.Contains(nav, "/"+strings.TrimSuffix(filepath.ToSlash(page), ".md")) {
+			t.Errorf("site/hugo.yaml does not list %s", page)
+		}
+	}
+	screens := config[strings.Index(config, "static/docs/screens"):]
+	screens, _, _ = strings.Cut(screens, "\n")
+	pictures, err := filepath.Glob("docs/screens/*.*g")
+	if err != nil || len(pictures) == 0 {
+		t.Fatal(pictures, err)
+	}
+	for _, p := range pictures {
+		if !strings.Contains(screens, `"*`+filepath.Ext(p)+`"`) {
+			t.Errorf("site/hugo.yaml leaves out %s", p)
+		}
 	}
 }
