@@ -188,8 +188,8 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 			return nil, err
 		}
 		var next []match
-		add := func(m match, name string, mode fs.FileMode) {
-			at := match{m.name + "/" + name, path.Join(m.real, name)}
+		add := func(m match, name, real string, mode fs.FileMode) {
+			at := match{m.name + "/" + name, real}
 			if i < len(elems)-1 { // only a directory leads on
 				switch {
 				case mode&fs.ModeSymlink != 0:
@@ -200,7 +200,7 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 					if err != nil || !info.IsDir() {
 						return
 					}
-					target, err := resolveIn(m.real, name)
+					target, err := resolveIn(path.Dir(real), path.Base(real))
 					if err != nil {
 						return
 					}
@@ -216,10 +216,19 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 				if j.entriesLeft--; j.entriesLeft <= 0 {
 					return nil, errTooMany
 				}
-				if info, err := os.Lstat(filepath.FromSlash(m.real + "/" + elem)); err == nil {
-					add(m, elem, info.Mode())
+				real := path.Join(m.real, elem)
+				if own := j.paths.inTemp(m.name + "/" + elem); j.paths.Temp != "" && subpath.Contains(j.paths.Temp, own) {
+					real = own // a pattern means the files that the command finds
+				}
+				if info, err := os.Lstat(filepath.FromSlash(real)); err == nil {
+					add(m, elem, real, info.Mode())
 				}
 				continue
+			}
+			for _, name := range j.openInTemp(m) {
+				if ok, _ := path.Match(elem, name); ok && (dots || !hiddenByGlob(elem, name)) {
+					add(m, name, m.name+"/"+name, fs.ModeDir)
+				}
 			}
 			entries, err := j.readDir(m.real)
 			if err != nil {
@@ -227,7 +236,7 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 			}
 			for _, e := range entries {
 				if ok, _ := path.Match(elem, e.Name()); ok && (dots || !hiddenByGlob(elem, e.Name())) {
-					add(m, e.Name(), e.Type())
+					add(m, e.Name(), path.Join(m.real, e.Name()), e.Type())
 				}
 			}
 		}
@@ -240,6 +249,21 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 		found = append(found, filepath.FromSlash(m.name))
 	}
 	return found, nil
+}
+
+// openInTemp returns the names in the machine's /tmp that lead to what commands see there although they have a /tmp of
+// their own: the workspace, say.
+func (j *judge) openInTemp(m match) (names []string) {
+	if m.name == m.real || m.name != "/tmp" {
+		return nil
+	}
+	for _, dir := range slices.Concat([]string{j.paths.Dir, j.paths.Home}, j.paths.Roots) {
+		rel, ok := subpath.Rel(m.name, filepath.ToSlash(dir))
+		if first, _, _ := strings.Cut(rel, "/"); ok && rel != "." && !slices.Contains(names, first) {
+			names = append(names, first)
+		}
+	}
+	return names
 }
 
 // walk calls visit for what is below a directory, whose links are resolved; visit may return
