@@ -39,6 +39,7 @@ type scratchPlace struct {
 	opened []string // what else commands see below /tmp
 	log    *session.Log
 	forget bool
+	read   string // the sessions of this project, which commands may read; those of others are hidden from them
 }
 
 // newScratch makes the directories of a session.
@@ -58,7 +59,7 @@ func newScratch(at scratchPlace) *scratch {
 	if os.MkdirAll(temp, 0o700) != nil {
 		return s
 	}
-	s.temp = workspace.Temp{Dir: realPath(temp),
+	s.temp = workspace.Temp{Dir: realPath(temp), Read: []string{s.output, at.read},
 		Mounted: func() bool { return at.box.Report().Level == sandbox.Complete },
 		Machine: func(path string) bool { return at.shows(path) || s.typed.name(path) }}
 	return s
@@ -73,7 +74,7 @@ func (s *scratch) forAgent(name, dir string, box *sandbox.Sandbox) *scratch {
 	at.name, at.dir, at.box, at.forget = name, dir, box, true
 	own := newScratch(at)
 	if own != nil {
-		own.output = s.output
+		own.output, own.temp.Read = s.output, s.temp.Read
 	}
 	return own
 }

@@ -146,7 +146,9 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	if _, local := ws.(*workspace.Local); local {
 		set := &p.config.Settings.Sandbox
 		scratch = newScratch(scratchPlace{env: p.options.Env, name: log.ID(), output: p.outputDir(), dir: ws.Dir(),
-			box: e.box, paths: e.PathContext, log: log, forget: o.Forget, opened: slices.Concat(set.AllowWrite, set.AllowRead,
+			box: e.box, paths: e.PathContext, log: log, forget: o.Forget,
+			read: p.options.Env.Sessions(p.dir).Dir,
+			opened: slices.Concat(set.AllowWrite, set.AllowRead,
 				p.sourceOptions.Skills, p.sourceOptions.AddDirs, filepath.SplitList(p.options.Env.Get("PATH")))})
 		home = scratch.in(home)
 	}

@@ -198,7 +198,9 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	policy.NoHosts, policy.NoEnv = p.config.DeniedHosts(), p.config.HiddenVariables()
 	if state := p.options.Env; state.StateDir() != "" {
 		policy.State = state.StateFile("sandbox")
-		policy.Secrets = append(policy.Secrets, state.StateFile("checkpoints")) // also of .env files, and other projects
+		for _, name := range [...]string{"checkpoints", "sessions", "tmp", "output", "history"} {
+			policy.Secrets = append(policy.Secrets, state.StateFile(name)) // also of .env files, and other projects
+		}
 		policy.Layers = sandbox.LayersOf(state.StateFile("layers"), dir)
 		policy.LayerLimit = int64(set.Sandbox.CacheLimit * (1 << 30))
 	}

@@ -244,6 +244,7 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	} else if l.Confine != nil {
 		if l.Temp != nil {
 			temp, c.Temp = l.Temp, l.Temp.Dir
+			c.Allow.Read = append(slices.Clip(c.Allow.Read), l.Temp.Read...)
 			l.Temp.used()
 		}
 		f, err := l.Confine(cmd, &c)

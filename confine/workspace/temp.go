@@ -17,6 +17,9 @@ type Temp struct {
 	// Machine reports whether a path below /tmp, or /tmp itself, means that of the machine, although Dir might have it:
 	// the user typed it, or the workspace is there.
 	Machine func(path string) bool
+	// Read are directories that commands may read although others of the same kind are hidden from them: the long results
+	// of this session.
+	Read []string
 }
 
 // system is the machine's directory, in whose place commands have another one.
