@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/knack-agent/knack"
@@ -25,6 +26,7 @@ type Report struct {
 	Cost     float64   // of all turns, in US dollars
 	Replies  []Reply   // of commands
 	Refused  []Refused
+	Blocked  []string        // what the sandbox refused to commands, each once, with what would allow it; at most 20
 	Problems []knack.Problem // of skills that were activated, and of notes
 	Stop     llm.StopReason  // why the last answer ended; "": there was none, or it was cancelled
 
@@ -91,10 +93,24 @@ func (r *Report) entry(e *session.Entry, own bool, now time.Time) {
 		if e.Decision.Call != "" {
 			r.Refused = append(r.Refused, Refused{*e.Decision, r.calls[e.Decision.Call]})
 		}
+	case e.Result != nil:
+		r.blocked(e.Result)
 	case e.Activation != nil:
 		r.Problems = append(r.Problems, e.Activation.Problems...)
 	case e.Note != nil:
 		r.Problems = append(r.Problems, e.Note.Problems...)
+	}
+}
+
+// maxBlocked is the most entries of Blocked.
+const maxBlocked = 20
+
+// blocked adds what the sandbox refused to a command.
+func (r *Report) blocked(of *session.Result) {
+	for _, text := range of.Output().Refused {
+		if !slices.Contains(r.Blocked, text) && len(r.Blocked) < maxBlocked {
+			r.Blocked = append(r.Blocked, text)
+		}
 	}
 }
 

@@ -398,26 +398,30 @@ func (p *proxy) note(host string) {
 }
 
 // passedBy returns a message about a host that a program could not find, as a line of its output says, because it asked
-// for the host without the proxy; "": it did not.
+// for the host without the proxy; "": it did not. host is "" if the line names none. No rule is named: one alone does
+// not help such a program.
 func (p *proxy) passedBy(host, line string) string {
+	const why = ": the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out. "
+	if host == "" {
+		return "the network is blocked" + why + useProxy
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if slices.Contains(p.asked, host) {
 		return ""
 	}
-	text := blockedHost(host) + ": the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out"
-	if strings.HasPrefix(line, "ssh:") {
-		text += ". ssh cannot use it"
-		if _, err := netip.ParseAddr(host); err == nil {
-			return text // no rule helps, and hardly anything else is there
-		}
-		text += "; git does with https://" + host + "/…"
+	text := blockedHost(host) + why
+	if !strings.HasPrefix(line, "ssh:") {
+		return text + useProxy
 	}
-	if listed(p.hosts, host, "443") || listed(p.hosts, host, "80") {
-		return text
+	text += "ssh cannot use it"
+	if _, err := netip.ParseAddr(host); err == nil {
+		return text // hardly anything else is there
 	}
-	return text + p.howToAllow(host, "")
+	return text + "; git does with https://" + host + "/…"
 }
+
+const useProxy = "Use one that does, such as curl"
 
 // decide decides about a host: by name, by name and port, or by "*.domain" for the names under a domain. The error is
 // an errRefused.
@@ -426,6 +430,8 @@ func (p *proxy) decide(ctx context.Context, to workspace.Destination) error {
 	switch {
 	case p.denies(to.Host, to.Port):
 		return errRefused{": the settings deny it"}
+	case !isLoopback(to.Host) && guard.NamesThisMachine(to.Host):
+		return errRefused{": it is a name of this machine. localhost:" + to.Port + " is asked about"}
 	case p.reach == nil && !to.Listed && !to.Own:
 		return errRefused{p.howToAllow(to.Host, to.Port)}
 	case p.reach == nil:

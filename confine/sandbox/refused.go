@@ -91,6 +91,9 @@ var unreachable = []string{
 	"failed to lookup address", "server misbehaving", "connection refused",
 }
 
+// noNetwork are those of unreachable that mean the network, whatever the line names.
+var noNetwork = []string{"network is unreachable", "enetunreach"}
+
 // maxRefused limits the refusals reported for one command; the others are counted, at most maxCounted.
 const (
 	maxRefused = 5
@@ -143,10 +146,17 @@ func (w *watcher) read(dir string, j judge, host func(name, line string) string)
 			}
 		}
 		if containsAny(low, unreachable) {
+			named := false
 			for _, word := range words(string(line)) {
-				if name, ok := hostIn(word); ok && !isLoopback(name) && !isResolver(name, low) {
-					add(host(name, low))
+				if name, ok := hostIn(word); ok {
+					named = true
+					if !isLoopback(name) && !isResolver(name, low) {
+						add(host(name, low))
+					}
 				}
+			}
+			if !named && containsAny(low, noNetwork) {
+				add(host("", low))
 			}
 		}
 	}
@@ -195,6 +205,9 @@ func hostIn(word string) (string, bool) {
 		}
 	}
 	top := word[dot+1:]
+	if strings.HasSuffix(top, "error") || strings.HasSuffix(top, "exception") {
+		return "", false // socket.gaierror
+	}
 	letters := len(top) >= 2 && strings.Trim(top, "abcdefghijklmnopqrstuvwxyz") == ""
 	digits := strings.Count(word, ".") == 3 && strings.Trim(word, "0123456789.") == ""
 	return word, letters || digits

@@ -16,6 +16,9 @@ import (
 func (w *watcher) refused(r *run) []string {
 	return w.read(r.dir, r.view, func(name, line string) string {
 		if r.proxy == nil {
+			if name == "" {
+				return "the network is blocked: this sandbox has no way to it"
+			}
 			return blockedHost(name) + ": this sandbox has no way to the network"
 		}
 		return r.proxy.passedBy(name, line)

@@ -213,6 +213,11 @@ func TestResolver(t *testing.T) {
 	if !slices.Equal(got, []string{"x.example"}) {
 		t.Errorf("%q", got)
 	}
+	w = &watcher{}
+	w.add([]byte("socket.gaierror: [Errno -2] Name or service not known\nOSError: [Errno 101] Network is unreachable\n"))
+	if got := w.read("/w", refuseAll{}, func(name, _ string) string { return "host " + name }); !slices.Equal(got, []string{"host "}) {
+		t.Errorf("%q", got)
+	}
 }
 
 // TestManyRefused: a command that is refused many files, such as find -delete, says so in a few lines.
@@ -328,11 +333,13 @@ func TestPassedBy(t *testing.T) {
 		{"seen.example", "curl: could not resolve host: seen.example", ""},
 		{"git.example", "ssh: could not resolve hostname git.example: name or service not known",
 			"host git.example is blocked: the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out. ssh " +
-				"cannot use it; git does with https://git.example/…. To allow it: the setting sandbox.allowHosts"},
+				"cannot use it; git does with https://git.example/…"},
 		{"10.0.0.5", "ssh: connect to host 10.0.0.5 port 22: network is unreachable", "host 10.0.0.5 is blocked: the program " +
 			"does not use the sandbox's proxy (HTTPS_PROXY), the only way out. ssh cannot use it"},
+		{"", "[errno 101] network is unreachable", "the network is blocked: the program does not use the sandbox's proxy " +
+			"(HTTPS_PROXY), the only way out. Use one that does, such as curl"},
 		{"listed.example", "no such host", "host listed.example is blocked: the program does not use the sandbox's proxy " +
-			"(HTTPS_PROXY), the only way out"},
+			"(HTTPS_PROXY), the only way out. Use one that does, such as curl"},
 	} {
 		if got := p.passedBy(c.host, c.line); got != c.want {
 			t.Errorf("%s: %q", c.host, got)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/internal/leaf/guard"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -416,7 +417,7 @@ func (a *approval) hostsToAsk(ctx context.Context, subjects []permission.Subject
 	for _, h := range n.words {
 		to := workspace.Destination{Host: h.Name, Port: h.Port}
 		s, own := n.subject(to), isLoopback(h.Name)
-		if s.EveryTime || insideHost(h.Name) && !own ||
+		if s.EveryTime || insideHost(h.Name) && !own || guard.NamesThisMachine(h.Name) && !own || // never reached by a name
 			own && (n.opt.Network.Listens == nil || !n.opt.Network.Listens(h.Port)) ||
 			n.judge(ctx, s, n.Mode(), own).Verdict != permission.Ask {
 			continue

@@ -152,7 +152,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	before := s.Log().Last()
 	err = r.Turn(ctx, in)
 	if f.outputFormat == "text" { // the others have them in their result
-		fmt.Fprint(c.ErrOrStderr(), refusedLine(r.Report.Refused))
+		fmt.Fprint(c.ErrOrStderr(), refusedLine(r.Report.Refused)+blockedLines(r.Report.Blocked))
 	}
 	if g := goal.Of(s); err == nil && g != nil && r.Report.Requests > 0 {
 		err = g.Err(before)
@@ -203,6 +203,19 @@ func refusedLine(refused []engine.Refused) string {
 		line += " --allow '" + strings.ReplaceAll(plain.Line(rule), "'", `'\''`) + "'"
 	}
 	return line + "\n"
+}
+
+// blockedLines says what the sandbox refused to commands and a rule would permit, at most in three lines: a command that
+// failed for that reason was not refused itself.
+func blockedLines(blocked []string) (lines string) {
+	blocked = slices.DeleteFunc(slices.Clone(blocked), func(s string) bool { return !strings.Contains(s, "To allow it: ") })
+	for i, text := range blocked {
+		if i == 3 {
+			return lines + "knack: " + plain.Count(len(blocked)-i, "more thing") + " blocked by the sandbox\n"
+		}
+		lines += "knack: " + strings.Replace(plain.Line(text), "Blocked", "blocked", 1) + "\n"
+	}
+	return lines
 }
 
 // errNoPrompt says that neither the command line nor standard input has a prompt.
