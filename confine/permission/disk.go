@@ -225,7 +225,7 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 				}
 				continue
 			}
-			for _, name := range j.openInTemp(m) {
+			for _, name := range openInTemp(j.paths, m) {
 				if ok, _ := path.Match(elem, name); ok && (dots || !hiddenByGlob(elem, name)) {
 					add(m, name, m.name+"/"+name, fs.ModeDir)
 				}
@@ -253,11 +253,11 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 
 // openInTemp returns the names in the machine's /tmp that lead to what commands see there although they have a /tmp of
 // their own: the workspace, say.
-func (j *judge) openInTemp(m match) (names []string) {
+func openInTemp(p *PathContext, m match) (names []string) {
 	if m.name == m.real || m.name != "/tmp" {
 		return nil
 	}
-	for _, dir := range slices.Concat([]string{j.paths.Dir, j.paths.Home}, j.paths.Roots) {
+	for _, dir := range slices.Concat([]string{p.Dir, p.Home}, p.Roots) {
 		rel, ok := subpath.Rel(m.name, filepath.ToSlash(dir))
 		if first, _, _ := strings.Cut(rel, "/"); ok && rel != "." && !slices.Contains(names, first) {
 			names = append(names, first)
