@@ -195,6 +195,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	if s.parts, err = openParts(ctx, s, from); err != nil {
 		return nil, errors.Join(err, s.jobs.release())
 	}
+	log.Hide(s.parts.values)
 	s.problems = append(s.problems, s.parts.problems()...)
 	s.setTools(p)
 	s.setSystem(p)
