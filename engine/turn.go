@@ -150,7 +150,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		if id := m.Info().ID; s.missing.has(id) || slices.Contains(s.log.State().Missing, id) {
 			return nil, fmt.Errorf("its provider does not have the model %s", id)
 		}
-		return partsModel(s, m), s.engine.checkPrice(m)
+		return s.parts.model(m), s.engine.checkPrice(m)
 	}
 	a.NoModel = s.missing.add
 	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
@@ -202,7 +202,7 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 	if t.agent.Model, err = t.session.Model(ctx); err != nil {
 		return err
 	}
-	t.agent.Model = partsModel(t.session, t.agent.Model)
+	t.agent.Model = t.session.parts.model(t.agent.Model)
 	fallback := t.session.options.Fallback
 	if len(fallback) == 0 {
 		fallback = t.project.config.Settings.Models.Fallback
@@ -215,7 +215,7 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 		if err != nil {
 			return fmt.Errorf("the fallback model: %w", err)
 		}
-		t.agent.Fallback = append(t.agent.Fallback, partsModel(t.session, m))
+		t.agent.Fallback = append(t.agent.Fallback, t.session.parts.model(m))
 	}
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()

@@ -37,18 +37,18 @@ func (e *Entry) hide(m mask.Mask) {
 	switch {
 	case e.User != nil:
 		x := own(&e.User)
-		x.Parts = HideParts(m, x.Parts)
+		x.Parts = hideParts(m, x.Parts)
 		hide(m, &x.Typed)
 	case e.Answer != nil:
 		x := own(&e.Answer)
-		x.Message.Parts = HideParts(m, x.Message.Parts)
+		x.Message.Parts = hideParts(m, x.Message.Parts)
 	case e.Result != nil:
 		own(&e.Result).hide(m)
 	case e.Decision != nil:
 		own(&e.Decision).hide(m)
 	case e.Activation != nil:
 		x := own(&e.Activation)
-		x.Parts, x.Images = HideParts(m, x.Parts), HideParts(m, x.Images)
+		x.Parts, x.Images = hideParts(m, x.Parts), hideParts(m, x.Images)
 		hide(m, &x.Args, &x.Notice, &x.Prompt)
 		x.Problems = hideProblems(m, x.Problems)
 	case e.Note != nil:
@@ -85,12 +85,12 @@ func (e *Entry) hide(m mask.Mask) {
 }
 
 func (r *Result) hide(m mask.Mask) {
-	r.Parts = HideParts(m, r.Parts)
+	r.Parts = hideParts(m, r.Parts)
 	hide(m, &r.People)
 	r.Details = hideJSON(m, r.Details)
 	if r.Original != nil {
 		x := own(&r.Original)
-		x.Parts, x.Details = HideParts(m, x.Parts), hideJSON(m, x.Details)
+		x.Parts, x.Details = hideParts(m, x.Parts), hideJSON(m, x.Details)
 	}
 }
 
@@ -106,13 +106,23 @@ func (d *Decision) hide(m mask.Mask) {
 	}
 }
 
-// HideParts returns parts without secrets: the same slice, if they have none. Calls and thinking stay as they are.
-func HideParts(m mask.Mask, parts []llm.Part) []llm.Part {
+// HideIn returns messages without secrets, as [Log.Hide] masks them. It changes nothing that it gets.
+func HideIn(messages []llm.Message, values []string) []llm.Message {
+	m := mask.New(values)
+	messages = slices.Clone(messages)
+	for i := range messages {
+		messages[i].Parts = hideParts(m, messages[i].Parts)
+	}
+	return messages
+}
+
+// hideParts returns parts without secrets: the same slice, if they have none. Calls and thinking stay as they are.
+func hideParts(m mask.Mask, parts []llm.Part) []llm.Part {
 	changed := false
 	for i, p := range parts {
 		if p.Result != nil {
 			r := *p.Result
-			if r.Parts = HideParts(m, r.Parts); len(r.Parts) > 0 && &r.Parts[0] != &p.Result.Parts[0] {
+			if r.Parts = hideParts(m, r.Parts); len(r.Parts) > 0 && &r.Parts[0] != &p.Result.Parts[0] {
 				p.Result = &r
 			}
 		}
