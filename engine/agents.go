@@ -45,6 +45,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, at Place) func(context.Context,
 			}
 			return nil, nil, err
 		}
+		log.Hide(s.parts.values)
 		mode := func(m permission.Mode) permission.Mode { return p.modeOf(m, d) }
 		g := parent.ForAgent(d.Name, mode, gateAudit(s, p, log))
 		o := s.coding

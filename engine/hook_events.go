@@ -16,9 +16,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/hook"
-	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/mcp"
-	"github.com/knack-agent/knack/run/session"
 )
 
 // sessionHooks runs the hooks of a session for what happens outside its turns, and keeps what hooks show. A nil
@@ -131,49 +129,6 @@ func askHook(ask func(context.Context, hook.Notice, string, Question) (Answer, e
 		}
 		return a.Option, nil
 	}
-}
-
-// beforeSwitch asks the PreModelSwitch hooks about another model. confirm asks the user; an error means that the
-// session keeps its model.
-func (h *sessionHooks) beforeSwitch(ctx context.Context, source hook.Source, sw *hook.Switch,
-	confirm func(why string) error) error {
-	out := h.event(ctx, hook.Input{Event: hook.PreModelSwitch, Source: source, Switch: sw})
-	switch {
-	case out.Vote == hook.Deny || out.Stop:
-		return fmt.Errorf("a PreModelSwitch hook refused the model %s: %s", sw.To, cmp.Or(out.Reason, out.StopReason))
-	case out.Vote == hook.Ask || out.Broken:
-		return confirm(cmp.Or(out.Reason, "a PreModelSwitch hook asks"))
-	}
-	return nil
-}
-
-// cacheTime is how long providers keep a prompt in their caches, unless asked for longer.
-const cacheTime = 5 * time.Minute
-
-// switchOf describes the change from one model to another. last is the use of the window by the last request, and at
-// when it was answered.
-func switchOf(from, to llm.Info, requested string, last llm.Usage, at time.Time) *hook.Switch {
-	sw := &hook.Switch{From: from.ID, To: to.ID, Requested: requested, TTL: "5m", Pricing: "catalog",
-		Tokens: last.Input + last.CacheRead + last.CacheWrite + last.Output}
-	sw.Warm = from.Caching && sw.Tokens > 0 && time.Since(at) < cacheTime
-	sw.Cost = to.Price.Cost(llm.Usage{CacheWrite: sw.Tokens})
-	if to.Price.CacheWrite == 0 {
-		sw.Cost = to.Price.Cost(llm.Usage{Input: sw.Tokens})
-	}
-	if to.Price.Input == 0 {
-		sw.Pricing = "default"
-	}
-	return sw
-}
-
-// lastAnswered returns when the model last answered; the zero time: it has not.
-func lastAnswered(log *session.Log) time.Time {
-	for e := range log.Backward() {
-		if e.Answer != nil {
-			return e.Time
-		}
-	}
-	return time.Time{}
 }
 
 // elicit runs the Elicitation hooks about the question of a server, and returns what they answer; ok is false if the

@@ -583,14 +583,14 @@ func (all liveParts) observer() agent.Observer {
 	return nil
 }
 
-// model returns a model as the parts change it.
+// model returns a model as the parts change it, and without the secrets of commands.
 func (all liveParts) model(m llm.Model) llm.Model {
 	for _, p := range all {
 		if p.Model != nil {
 			m = p.Model(m)
 		}
 	}
-	return m
+	return secretless{m, all.values}
 }
 
 func (all liveParts) modeChanged(from, to permission.Mode) {

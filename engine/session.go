@@ -197,6 +197,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	if s.parts, err = openParts(ctx, s, from); err != nil {
 		return nil, errors.Join(err, s.jobs.release())
 	}
+	log.Hide(s.parts.values)
 	s.problems = append(s.problems, s.parts.problems()...)
 	s.setTools(p)
 	s.setSystem(p)
@@ -424,12 +425,17 @@ func (s *Session) matchingRules(touched []string) []agent.Document {
 // override records which settings of a resumed session the options replace.
 func override(ctx context.Context, s *Session) error {
 	was, now := s.log.State(), session.Setting{}
-	if was.Model != "" && s.options.Model != "" {
+	if s.options.Model != "" && (was.Model != "" || was.Requests > 0) {
 		m, err := s.engine.Models().Default(ctx, s.options.Model)
+		if err == nil {
+			err = s.hooks.resumed(ctx, s.log, m.Info(), s.options.Model)
+		}
 		if err != nil {
 			return err
 		}
-		now.Model = m.Info().ID
+		if was.Model != "" {
+			now.Model = m.Info().ID
+		}
 	}
 	if was.Effort != "" && s.options.Effort != "" {
 		now.Effort = s.options.Effort
@@ -580,7 +586,8 @@ func (s *Session) set(ctx context.Context, to session.Setting, source hook.Sourc
 			from = current.Info()
 		}
 		if s.hooks != nil && from.ID != m.Info().ID {
-			sw = switchOf(from, m.Info(), to.Model, s.log.State().Last, lastAnswered(s.log))
+			at, _ := lastAnswered(s.log)
+			sw = switchOf(from, m.Info(), to.Model, s.log.State().Last, at)
 		}
 		to.Model = m.Info().ID
 	}
@@ -606,17 +613,7 @@ func (s *Session) set(ctx context.Context, to session.Setting, source hook.Sourc
 		to.Mode = m
 	}
 	if sw != nil {
-		if err := s.hooks.beforeSwitch(ctx, source, sw, func(why string) error {
-			a, err := s.Ask(ctx, Question{Title: "Use the model " + sw.To + "?", Text: why, Asker: AskerCommand,
-				Options: []Option{{ID: OptionYes, Label: "yes", Allow: true}, {ID: OptionNo, Label: "no"}}})
-			if err == nil && (a.Declined || a.Option != OptionYes) {
-				err = errors.New("you declined")
-			}
-			if err != nil {
-				return fmt.Errorf("the model stays %s: %s: %w", sw.From, why, err)
-			}
-			return nil
-		}); err != nil {
+		if err := s.hooks.beforeSwitch(ctx, source, sw, s.Ask); err != nil {
 			return err
 		}
 	}

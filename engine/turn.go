@@ -152,7 +152,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		}
 		return s.parts.model(m), s.engine.checkPrice(m)
 	}
-	a.NoModel = s.missing.add
+	a.NoModel, a.Switch = s.missing.add, s.hooks.guardModels(s.log, s.Ask)
 	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
 	a.Skills.File = func(sc agent.Scopes) knack.File { return agent.FilesIn(s.place.ws(), s.files, a.Policy.Gate)(sc) }
 	if !set.Skills.DisableShell {

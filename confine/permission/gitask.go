@@ -82,6 +82,7 @@ type repository struct {
 	settings  [][2]string // overrides
 	unguarded []string    // settings that cannot be overridden
 	leads     []string    // what makes reading commands read files that the repository names
+	files     [][2]string // overrides of settings that name a file outside the repository, or none that can be read
 	named     []string    // files and directories in the work tree that the configuration names
 	promisor  bool        // git may fetch missing objects when it reads
 	dirs      []string    // its git directories: its own and the common one
@@ -292,13 +293,24 @@ func (g *Git) knownRepositories(ctx context.Context, starting bool) []*repositor
 // git commands need approval ([PathContext].GitEnv false). A program may change the configuration while it runs, which
 // g detects.
 func (g *Git) Env(environ []string) (env, unguarded []string) {
+	set, unguarded, _ := g.overrides(context.Background(), false)
+	return git.Env(environ, set), unguarded
+}
+
+// overrides returns what Env overrides; files: also settings that name files. The error is about the repository of the
+// working directory.
+func (g *Git) overrides(ctx context.Context, files bool) (set []git.Setting, unguarded []string, err error) {
 	g.lock <- struct{}{}
 	defer func() { <-g.lock }()
-	set := git.Always()
+	set = git.Always()
 	seen := map[string]bool{}
-	for _, r := range g.knownRepositories(context.Background(), true) {
+	for i, r := range g.knownRepositories(context.WithoutCancel(ctx), true) {
 		r.checked = false
-		for _, s := range r.settings {
+		all := r.settings
+		if files {
+			all = slices.Concat(all, r.files)
+		}
+		for _, s := range all {
 			if !seen[s[0]] {
 				seen[s[0]] = true
 				set = append(set, s)
@@ -308,8 +320,11 @@ func (g *Git) Env(environ []string) (env, unguarded []string) {
 		if r.err != nil {
 			unguarded = append(unguarded, r.err.Error())
 		}
+		if i == 0 {
+			err = r.err
+		}
 	}
-	return git.Env(environ, set), unguarded
+	return set, unguarded, err
 }
 
 // topOf returns the directory at or above dir that contains .git, "" if none.
@@ -448,6 +463,7 @@ func (g *Git) watch(files []string) func(more ...string) watched {
 // readConfig finds the git directories of a repository and reads its configuration.
 func (g *Git) readConfig(ctx context.Context, r *repository) error {
 	r.config, r.settings, r.unguarded, r.leads, r.named, r.promisor = watched{}, nil, nil, nil, nil, false
+	r.files = nil
 	// With anything but regular files git would block or never stop reading.
 	dot := filepath.Join(r.top, ".git")
 	info, err := os.Stat(dot)
@@ -618,6 +634,10 @@ func (g *Git) settings(ctx context.Context, r *repository) (included bool, err e
 			continue // set by the user
 		}
 		included = included || strings.HasPrefix(key, "include.") || strings.HasPrefix(key, "includeif.")
+		if len(r.files) < maxSettings && (gitNamesFile(key, text) || key == "commit.template") &&
+			!r.has(text) {
+			r.files = append(r.files, [2]string{key, os.DevNull})
+		}
 		if seen[key] || key == "core.worktree" {
 			continue
 		}
@@ -646,6 +666,21 @@ func (g *Git) settings(ctx context.Context, r *repository) (included bool, err e
 	return included, nil
 }
 
+// has reports whether a name in a setting is that of a file in the work tree, which git can read to its end.
+func (r *repository) has(name string) bool {
+	path := filepath.FromSlash(name)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.top, path)
+	}
+	top, bad := filepath.EvalSymlinks(r.top)
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil || bad != nil || !subpath.Contains(top, path) {
+		return false
+	}
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // run runs git in a repository that may be hostile, for an answer about it. More than maxBytes bytes of output are an
 // error.
 func (g *Git) run(ctx context.Context, top string, maxBytes int64, args ...string) ([]byte, error) {
@@ -655,11 +690,16 @@ func (g *Git) run(ctx context.Context, top string, maxBytes int64, args ...strin
 // Command returns a command that runs git in a directory, for a program's own use and outside a sandbox. git is found
 // in the PATH of Environ without relative entries and entries of the working directory or the repository. It gets only
 // the variables that locate the user's own configuration, contacts no remote repository, and runs none of the programs
-// that the configuration of the repositories names, except what [Git.Env] cannot override. It is an error if git is not
-// installed.
+// that the configuration of the repositories names, except what [Git.Env] cannot override. Nor does it read the files
+// that they name outside the work tree: attributes, ignored files, names of authors, orders. The two exceptions are
+// include.path, which git only parses, and blame.ignoreRevsFile, which no value overrides: who runs blame keeps the
+// configuration from it. It is an error if git is not installed, or cannot read the configuration of the repository.
 func (g *Git) Command(ctx context.Context, dir string, args ...string) (*exec.Cmd, error) {
-	set, _ := g.Env(nil)
-	return g.runner(dir).Command(ctx, dir, set, args...)
+	set, _, err := g.overrides(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return g.runner(dir).Command(ctx, dir, git.Env(nil, set), args...)
 }
 
 // runner runs git in a directory, with a PATH without what the repositories provide.

@@ -801,3 +801,57 @@ func TestGitBelow(t *testing.T) {
 		}
 	}
 }
+
+// TestGitOwnReadsNoFile: git that runs for Knack itself reads no file that the configuration of a repository names outside
+// the work tree; the user's own and those in the work tree count.
+func TestGitOwnReadsNoFile(t *testing.T) {
+	f := newGitGround(t)
+	own := func(args ...string) string {
+		t.Helper()
+		g := permission.NewGit(f.repo)
+		g.Environ = f.env
+		cmd, err := g.Command(t.Context(), f.repo, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	f.write("outside/attributes", "*.txt binary\n")
+	f.write("outside/ignored", "new.txt\n")
+	f.write("outside/names", "Another <c@d> <a@b>\n")
+	f.write("outside/order", "z.txt\n")
+	f.write("outside/message", "of a template\n")
+	f.write("repo/ignored-here", "in-tree.txt\n")
+	for _, name := range []string{"repo/new.txt", "repo/in-tree.txt", "repo/z.txt"} {
+		f.write(name, "x\n")
+	}
+	f.write("repo/a.txt", "changed\n")
+	f.git("repo", "add", "-f", "a.txt", "z.txt")
+	outside := func(name string) string { return filepath.Join(f.top, "outside", name) }
+	for _, kv := range [][2]string{{"core.attributesFile", outside("attributes")}, {"core.excludesFile", outside("ignored")},
+		{"mailmap.file", outside("names")}, {"diff.orderFile", outside("order")}, {"commit.template", outside("message")}} {
+		f.git("repo", "config", kv[0], kv[1])
+	}
+	for _, x := range []struct{ args, has, not string }{
+		{"diff --cached", "+changed", "Binary"},
+		{"status --short", "new.txt", "!!"},
+		{"log --use-mailmap --format=%aN", "", "Another"},
+		{"diff --cached --name-only", "a.txt\nz.txt", ""},
+	} {
+		if out := own(strings.Fields(x.args)...); !strings.Contains(out, x.has) || x.not != "" && strings.Contains(out, x.not) {
+			t.Errorf("git %s: %q", x.args, out)
+		}
+	}
+	f.git("repo", "config", "core.excludesFile", "ignored-here")
+	if out := own("status", "--short"); strings.Contains(out, "in-tree.txt") {
+		t.Errorf("a file of the work tree does not count: %q", out)
+	}
+	f.git("repo", "config", "--add", "core.excludesFile", outside("ignored"))
+	if out := own("status", "--short"); !strings.Contains(out, "new.txt") {
+		t.Errorf("the second of two values was not seen: %q", out)
+	}
+}

@@ -174,11 +174,17 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 		a.Problems = append(a.Problems, r.Skills.Check(act.Skill)...)
 	}
 	if act.Model != "" && act.Model != "inherit" && r.Resolve != nil {
-		if m, err := r.Resolve(act.Model); err == nil {
+		now, _ := r.effectiveModel(state)
+		m, err := r.Resolve(act.Model)
+		if err == nil {
+			if err = r.maySwitch(ctx, now, m, act.Model, BySkill); err != nil {
+				a.Model = "" // the requests of the turn do not ask again
+			}
+		}
+		if err == nil {
 			a.Uses = m.Info().ID
 		} else {
-			m, _ = r.effectiveModel(state)
-			a.Uses = m.Info().ID
+			a.Uses = now.Info().ID
 			a.Problems = append(a.Problems, knack.Problem{
 				Code: knack.CodeModelUnknown, Severity: knack.Warn, Path: act.Skill.Path,
 				Message: fmt.Sprintf("model %q is not used: %v", act.Model, err),

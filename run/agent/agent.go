@@ -71,6 +71,9 @@ type Agent struct {
 	Servers Servers
 	// Resolve finds the model that a skill or an agent names; nil: Model is used for all.
 	Resolve func(name string) (llm.Model, error)
+	// Switch is asked before a run uses another model than it would otherwise: one that a skill or an agent names, or that
+	// stands in for one that failed. An error keeps the run from it. nil: nothing is asked.
+	Switch func(context.Context, Switch) error
 	// NoModel is called with the ID of a model that Resolve returned and its provider does not have. Resolve must not
 	// return it again. The run continues with the model that it would otherwise use. nil: such a model ends the run.
 	NoModel func(id string)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func findDefinition(defs []Definition, name string) *Definition {
 
 // configure sets the model, tools, limits and other fields of child as its definition d says, limited to
 // what the run itself has.
-func (r *subAgents) configure(child *Agent, d *Definition) {
+func (r *subAgents) configure(ctx context.Context, child *Agent, d *Definition) {
 	state := r.log.State()
 	child.Tools = slices.Clone(child.Tools)
 	child.Roster.Agents, child.Roster.Background = r.Roster.Agents, r.Roster.Background
@@ -81,7 +82,15 @@ func (r *subAgents) configure(child *Agent, d *Definition) {
 	}
 	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {
-		if m, err := r.Resolve(name); err == nil {
+		m, err := r.Resolve(name)
+		if err == nil && d.Model != "" {
+			now, _ := r.effectiveModel(state)
+			if err = r.maySwitch(ctx, now, m, name, ByAgent); err != nil {
+				r.log.Append(session.Entry{Type: session.TypeNote, Note: &session.Note{
+					People: "the agent " + d.Name + " runs with " + r.Model.Info().ID + ": " + err.Error()}})
+			}
+		}
+		if err == nil {
 			child.Model, child.Instead = m, r.Model
 		} else {
 			r.debug("model", "the model of an agent was not found", "agent", d.Name, "name", name, "error", err)

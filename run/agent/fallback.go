@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"regexp"
@@ -37,7 +38,7 @@ func (f *fallbacks) of(model llm.Model) llm.Model {
 // fallBack returns the model to go on with after a request failed; nil: the same model is asked again, or there is no
 // other. That a provider does not have a model that a skill or an agent named is recorded, so that it is not tried
 // again.
-func (r *run) fallBack(model llm.Model, attempt int, err error) (llm.Model, error) {
+func (r *run) fallBack(ctx context.Context, model llm.Model, attempt int, err error) (llm.Model, error) {
 	var e *llm.Error
 	if !errors.As(err, &e) {
 		return nil, nil
@@ -59,8 +60,19 @@ func (r *run) fallBack(model llm.Model, attempt int, err error) (llm.Model, erro
 	f := &r.fallbacks
 	f.failed = append(f.failed, id)
 	next := f.of(model)
+	for next != nil {
+		refused := r.maySwitch(ctx, model, next, "", ByFallback)
+		if refused == nil {
+			break
+		}
+		f.failed = append(f.failed, next.Info().ID)
+		if err := r.note("", "the model "+next.Info().ID+" does not stand in: "+refused.Error()); err != nil {
+			return nil, err
+		}
+		next = f.of(model)
+	}
 	if next == nil {
-		f.failed = f.failed[:len(f.failed)-1] // it is the last one, and stays in use
+		f.failed = slices.DeleteFunc(f.failed, func(x string) bool { return x == id }) // the last one stays in use
 		return nil, nil
 	}
 	r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Err: err, Model: next.Info().ID}})

@@ -294,7 +294,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			attempt--
 			continue
 		}
-		next, failed := r.fallBack(model, attempt, err)
+		next, failed := r.fallBack(ctx, model, attempt, err)
 		if failed != nil {
 			return nil, failed
 		}

@@ -141,7 +141,7 @@ func (r *subAgents) delegate(ctx context.Context, t task) (session.Agent, error)
 	if t.act != nil {
 		what.Args = t.act.Args
 	}
-	r.configure(child, t.def)
+	r.configure(ctx, child, t.def)
 	sub := newRun(child, log)
 	sub.origin = origin{parent: r.run, subRecord: what, def: t.def}
 	sub.bounds, sub.guards = r.boundsOf(t.def, child.Servers.Rules)

@@ -68,6 +68,28 @@ func (t *turn) effectiveModel(state session.State) (llm.Model, string) {
 	return model, effort
 }
 
+// A Switch is a run's change to another model.
+type Switch struct {
+	From, To llm.Info
+	Name     string // as the skill or the agent names it; "": nothing does
+	By       string // BySkill, ByAgent or ByFallback
+}
+
+// Values of Switch.By.
+const (
+	BySkill    = "skill"
+	ByAgent    = "agent"
+	ByFallback = "fallback"
+)
+
+// maySwitch asks Switch.
+func (t *turn) maySwitch(ctx context.Context, from, to llm.Model, name, by string) error {
+	if t.Switch == nil || from == nil || from.Info().ID == to.Info().ID {
+		return nil
+	}
+	return t.Switch(ctx, Switch{From: from.Info(), To: to.Info(), Name: name, By: by})
+}
+
 // sent calls Sent. Any goroutine may call it.
 func (t *turn) sent() {
 	if t.Sent != nil {

@@ -156,6 +156,8 @@ const (
 // Values of Input.Source for PreModelSwitch, PostModelSwitch and DirectoryAdded.
 const (
 	SourceCommand Source = "command"       // a slash command changes the model
+	SourceAgent   Source = "agent"         // an agent's definition does
+	SourceInstead Source = "fallback"      // it stands in for one that failed
 	SourceHost    Source = "sdk"           // a program does
 	SourceTyped   Source = "slash_command" // /add-dir
 )

@@ -72,6 +72,8 @@ type Log struct {
 	view  view
 	memo  llm.Memo
 
+	values func() []string // see Hide; nil: nothing is masked
+
 	shared bool // state.Touched was returned to a caller
 }
 
@@ -455,6 +457,7 @@ func (l *Log) each(ids []int) iter.Seq[Entry] {
 // Append adds an entry after the leaf and returns it with its ID, parent and time. The entry is
 // written, but it is certain to be on disk only after [Log.Sync].
 func (l *Log) Append(e Entry) (Entry, error) {
+	e = l.hidden(e)
 	l.mu.Lock()
 	defer l.unlock()
 	return l.append(e)

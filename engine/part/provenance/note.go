@@ -137,8 +137,8 @@ func open(dir string, environ []string) *repository {
 	return &repository{git, root}
 }
 
-// run runs git. More than most bytes of output are an error.
-func (r *repository) run(ctx context.Context, most int64, stdin string, args ...string) ([]byte, error) {
+// run runs git with more variables. More than most bytes of output are an error.
+func (r *repository) run(ctx context.Context, most int64, stdin string, env []string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
 	cmd, err := r.git.Command(ctx, r.root, append([]string{"-c", "core.quotePath=false"}, args...)...)
@@ -148,11 +148,15 @@ func (r *repository) run(ctx context.Context, most int64, stdin string, args ...
 	// The author of notes: a user may have no name yet, and no other name is right.
 	cmd.Env = append(cmd.Env, "GIT_AUTHOR_NAME=Knack", "GIT_AUTHOR_EMAIL=knack@localhost", "GIT_COMMITTER_NAME=Knack",
 		"GIT_COMMITTER_EMAIL=knack@localhost")
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var errs bytes.Buffer
 	cmd.Stderr = &limited{to: &errs, left: 4 << 10}
 	out, err := output(cmd, most)
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("git %s has not ended within %s", args[0], gitTime)
+		}
 		line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
 		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, line)
 	}
@@ -201,7 +205,7 @@ const maxTips = 20_000
 
 // now returns the state of the repository.
 func (r *repository) now(ctx context.Context) (s state) {
-	out, err := r.run(ctx, 16<<20, "", "show-ref", "--head")
+	out, err := r.run(ctx, 16<<20, "", nil, "show-ref", "--head")
 	if err != nil {
 		return s // nothing is committed yet
 	}
@@ -224,7 +228,7 @@ func (r *repository) made(ctx context.Context, before state, to string, since ti
 	for _, tip := range before.tips {
 		not.WriteString("^" + tip + "\n")
 	}
-	out, err := r.run(ctx, 1<<20, not.String(), "rev-list", "--timestamp", fmt.Sprintf("--max-count=%d", maxCommits),
+	out, err := r.run(ctx, 1<<20, not.String(), nil, "rev-list", "--timestamp", fmt.Sprintf("--max-count=%d", maxCommits),
 		"--stdin", to, "--not", "--remotes")
 	if err != nil {
 		return nil, err
@@ -241,8 +245,8 @@ func (r *repository) made(ctx context.Context, before state, to string, since ti
 
 // added returns the hashes of the lines that a commit added, by file.
 func (r *repository) added(ctx context.Context, commit string) (map[string][]string, error) {
-	out, err := r.run(ctx, maxDiff, "", "diff-tree", "-p", "--root", "-U0", "--no-color", "--no-ext-diff", "--no-textconv",
-		"--no-renames", commit)
+	out, err := r.run(ctx, maxDiff, "", nil, "diff-tree", "-p", "--root", "-U0", "--no-color", "--no-ext-diff",
+		"--no-textconv", "--no-renames", commit)
 	if err != nil {
 		return nil, err
 	}
@@ -272,13 +276,13 @@ func (r *repository) attach(ctx context.Context, n Note) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.run(ctx, 1<<20, string(data)+"\n", "notes", "--ref="+ref, "add", "-f", "-F", "-", n.Commit)
+	_, err = r.run(ctx, 1<<20, string(data)+"\n", nil, "notes", "--ref="+ref, "add", "-f", "-F", "-", n.Commit)
 	return err
 }
 
 // notes returns all notes of the repository, by the commits that carry them. What cannot be read is left out.
 func (r *repository) notes(ctx context.Context) (map[string]Note, error) {
-	out, err := r.run(ctx, 16<<20, "", "notes", "--ref="+ref, "list")
+	out, err := r.run(ctx, 16<<20, "", nil, "notes", "--ref="+ref, "list")
 	if err != nil {
 		return nil, nil // there are none
 	}
@@ -291,7 +295,7 @@ func (r *repository) notes(ctx context.Context) (map[string]Note, error) {
 	if len(blobs) == 0 {
 		return nil, nil
 	}
-	data, err := r.run(ctx, maxNotes, strings.Join(blobs, "\n")+"\n", "cat-file", "--batch")
+	data, err := r.run(ctx, maxNotes, strings.Join(blobs, "\n")+"\n", nil, "cat-file", "--batch")
 	if err != nil {
 		return nil, err
 	}

@@ -77,15 +77,24 @@ func Why(ctx context.Context, p *engine.Project, file string, line int) (a Answe
 	return a, nil
 }
 
+// errNotCommitted means that git knows no commit with the file.
+var errNotCommitted = errors.New("the file is not committed: no session's commit has it")
+
 // blame asks git which commit a line is from.
 func (r *repository) blame(ctx context.Context, a *Answer) error {
-	out, err := r.run(ctx, 4<<20, "", "-c", "blame.ignoreRevsFile=", "blame", "--porcelain", "-L",
-		fmt.Sprintf("%d,%d", a.Line, a.Line), "--", a.File)
+	env, remove, err := r.unconfigured(ctx)
 	if err != nil {
-		if _, bad := os.Stat(filepath.Join(r.root, filepath.FromSlash(a.File))); bad == nil &&
-			strings.Contains(err.Error(), "has only") {
-			return errors.New("the file has no such line")
-		}
+		return err
+	}
+	defer remove()
+	out, err := r.run(ctx, 4<<20, "", env, "blame", "--porcelain", "-L", fmt.Sprintf("%d,%d", a.Line, a.Line), "--", a.File)
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), "no such path"):
+		return errNotCommitted
+	case strings.Contains(err.Error(), "has only"):
+		return errors.New("the file has no such line")
+	default:
 		return err
 	}
 	commit, _, _ := strings.Cut(string(out), " ")
@@ -109,6 +118,41 @@ func (r *repository) blame(ctx context.Context, a *Answer) error {
 		}
 	}
 	return nil
+}
+
+// unconfigured returns an environment in which git reads the commits of the repository, and none of its configuration:
+// blame would open each file that blame.ignoreRevsFile names, whatever overrides it.
+func (r *repository) unconfigured(ctx context.Context) (env []string, remove func(), err error) {
+	out, err := r.run(ctx, 1<<16, "", nil, "rev-parse", "--path-format=absolute", "--show-object-format", "--git-path",
+		"objects", "--git-path", "shallow", "HEAD")
+	if err != nil {
+		if strings.Contains(err.Error(), "unknown revision") {
+			err = errNotCommitted
+		}
+		return nil, nil, err
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(lines) != 4 {
+		return nil, nil, errors.New("git names its directories in an unknown way")
+	}
+	dir, err := os.MkdirTemp("", "knack-why-")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	for name, text := range map[string]string{"HEAD": lines[3], "objects/x": "", "refs/x": "",
+		"config": "[core]\nrepositoryFormatVersion = 1\n[extensions]\nobjectFormat = " + lines[0]} {
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text+"\n"), 0o600)); err != nil {
+			remove()
+			return nil, nil, err
+		}
+	}
+	env = []string{"GIT_DIR=" + dir, "GIT_WORK_TREE=" + r.root, "GIT_OBJECT_DIRECTORY=" + lines[1]}
+	if _, err := os.Stat(lines[2]); err == nil {
+		env = append(env, "GIT_SHALLOW_FILE="+lines[2])
+	}
+	return env, remove, nil
 }
 
 // choose finds the note of a line: that of its commit, or else the last one whose commit added the same line to the

@@ -204,7 +204,10 @@ func (l *live) values() []string {
 
 // remember finds the secrets that commands of a resumed session may have been given before.
 func (l *live) remember() {
-	var store *Store
+	store := Open(l.conv.Project().Env())
+	if given, _ := store.Given(Binding{}); len(given) == 0 {
+		return // most sessions: the log, which may be long, is not read
+	}
 	done := map[string]bool{}
 	for e := range l.conv.Log().All() {
 		if e.Activation == nil || done[e.Activation.Skill] {
@@ -222,10 +225,6 @@ func (l *live) remember() {
 		b, err := BindingOf(k)
 		if err != nil {
 			continue
-		}
-		if store == nil {
-			s := Open(l.conv.Project().Env())
-			store = &s
 		}
 		for _, w := range all {
 			if value, _ := store.Get(b, w.Name); value != "" && !w.Plain {

@@ -16,15 +16,14 @@ const hidden = "[secret]"
 // masked returns a text of the conversation for a collector: without what the session has read from secrets, and
 // without what looks like a key.
 func (t *telemetry) masked(text string) string {
-	text = strings.ToValidUTF8(text[:min(len(text), maxContent)], "")
 	texts, keys := t.conv.Reads().Secrets()
 	for _, word := range secrets.Carried(text, slices.Concat(texts, keys)) {
 		text = strings.ReplaceAll(text, word, hidden)
 	}
 	for range 100 {
 		key := secrets.Key(text)
-		if key == "" {
-			return text
+		if key == "" { // only now is it cut: half a secret is not found
+			return strings.ToValidUTF8(text[:min(len(text), maxContent)], "")
 		}
 		text = strings.ReplaceAll(text, key, hidden)
 	}

@@ -318,6 +318,13 @@ func TestContent(t *testing.T) {
 	if c.headers[0].Get("X-Key") != "k" {
 		t.Errorf("headers: %v", c.headers[0])
 	}
+
+	// A key that lies where a long text is cut is masked before that.
+	m.Answers = append(m.Answers, llmtest.Reply("again"))
+	run(t, p, o, person, strings.Repeat("word ", (32<<10-15)/5)+key)
+	if !strings.Contains(c.body, "word [secret") || strings.Contains(c.body, key[:10]) {
+		t.Error("the beginning of a key was sent")
+	}
 }
 
 // TestCollectors: whatever a collector does, the run is the same, and the user is told once that nothing arrives.

@@ -37,14 +37,16 @@ func loads(k Kind, at string, data []byte) []string {
 		return []string{"may be run, in the sandbox, as a command that you type"}
 	case layout.Tool:
 		lines := []string{"may be run as a tool of the model, in the sandbox and after a question"}
-		return append(lines, loadsProcess(data)...)
+		return append(lines, loadsTool(data)...)
+	case layout.Kit:
+		return append([]string{"counts if you choose it by its name (--kit, /kit), and only restricts"}, loadsJSON(data)...)
 	}
 	return nil
 }
 
-// loadsProcess says what starts a program that stays without a question, as far as a file of tools defines one: the
-// whole file, or the JSON after the mark of a tool.
-func loadsProcess(data []byte) (lines []string) {
+// loadsTool says what a file of tools defines: the whole file, or the JSON after the mark of a tool. A program that stays
+// starts without a question.
+func loadsTool(data []byte) (lines []string) {
 	texts := [][]byte{data}
 	for line := range bytes.Lines(data[:min(len(data), HeadSize)]) {
 		if _, text, ok := bytes.Cut(line, []byte("knack-tool:")); ok {
@@ -57,7 +59,12 @@ func loadsProcess(data []byte) (lines []string) {
 			Hooks []struct{ Event string }
 		}
 		// What follows the definition, such as the end of a comment, does not matter.
-		if json.NewDecoder(bytes.NewReader(text)).Decode(&d) != nil || d.Type != "process" {
+		var raw json.RawMessage
+		if json.NewDecoder(bytes.NewReader(text)).Decode(&raw) != nil || json.Unmarshal(raw, &d) != nil {
+			continue
+		}
+		lines = append(lines, keysOf(raw)...)
+		if d.Type != "process" {
 			continue
 		}
 		lines = append(lines, "stays, in the sandbox, until the session ends")
@@ -66,6 +73,37 @@ func loadsProcess(data []byte) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// keysOf shows the keys of a definition, but not what only describes it and its input.
+func keysOf(definition json.RawMessage) (lines []string) {
+	var all map[string]any
+	if json.Unmarshal(definition, &all) != nil {
+		return nil
+	}
+	withoutWords(all)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if text, err := json.Marshal(all[key]); err == nil {
+			lines = append(lines, key+": "+string(text))
+		}
+	}
+	return lines
+}
+
+// withoutWords removes descriptions and schemas from a value.
+func withoutWords(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "description")
+		delete(v, "inputSchema")
+		for _, x := range v {
+			withoutWords(x)
+		}
+	case []any:
+		for _, x := range v {
+			withoutWords(x)
+		}
+	}
 }
 
 // wordKeys are the frontmatter keys that have no effect beyond their text, in lower case and without

@@ -19,6 +19,21 @@ func TestLoadsProcess(t *testing.T) {
 			t.Errorf("%s: %q", text, got)
 		}
 	}
+	for text, want := range map[string]string{
+		`{"type": "process", "command": ["sh", "-c", "curl x"], "description": "d"}`: `command: ["sh","-c","curl x"]`,
+		"# knack-tool: {\"description\": \"d\", \"Command\": [\"curl\"]}\n":          `Command: ["curl"]`,
+		`{"type": "process", "tools": [{"name": "a", "description": "d"}]}`:          `tools: [{"name":"a"}]`,
+	} {
+		if got := loads(layout.Tool, "x", []byte(text)); !slices.Contains(got, want) {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+	got := loads(layout.Kit, "x", []byte(`{"model": "opus", "servers": ["s"], "rules": {"deny": ["Bash"]}}`))
+	for _, want := range []string{`model: "opus"`, `servers: "s"`, `rules.deny: "Bash"`} {
+		if !slices.Contains(got, want) {
+			t.Errorf("a kit: %q", got)
+		}
+	}
 	if got := loads(layout.Tool, "x", []byte(`{"description": "process"}`)); len(got) != 1 {
 		t.Error(got)
 	}
