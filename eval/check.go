@@ -41,7 +41,10 @@ type checker struct {
 func (k *checker) check(ctx context.Context, c Check) CheckResult {
 	r := CheckResult{Check: c}
 	ok, found, err := k.find(ctx, c)
+	var gone missing
 	switch {
+	case errors.As(err, &gone): // nothing is known of the content, so that not turns nothing around
+		r.Evidence = string(gone)
 	case err != nil:
 		r.Skipped = err.Error()
 	default:
@@ -61,9 +64,9 @@ func (k *checker) find(ctx context.Context, c Check) (ok bool, found string, err
 	case FileExists:
 		return k.exists(c.Path)
 	case FileContains, FileMatches:
-		data, missing, err := k.read(c.Path)
-		if err != nil || missing != "" {
-			return false, missing, err
+		data, err := k.read(c.Path)
+		if err != nil {
+			return false, "", err
 		}
 		if c.Type == FileContains {
 			return contains(string(data), c.Value)
@@ -72,9 +75,9 @@ func (k *checker) find(ctx context.Context, c Check) (ok bool, found string, err
 	case JSONPath:
 		text := []byte(k.outcome.Answer)
 		if c.Path != "" {
-			data, missing, err := k.read(c.Path)
-			if err != nil || missing != "" {
-				return false, missing, err
+			data, err := k.read(c.Path)
+			if err != nil {
+				return false, "", err
 			}
 			text = data
 		}
@@ -139,22 +142,27 @@ func inside(name string) error {
 	return nil
 }
 
-// read reads a file of the trial. missing says that it is not there, which is the fault of the trial.
-func (k *checker) read(name string) (data []byte, missing string, err error) {
+// read reads a file of the trial. The error is a missing if it is not there, which is the fault of the trial.
+func (k *checker) read(name string) ([]byte, error) {
 	if err := inside(name); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	root, err := regular.Root(k.dir)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer root.Close()
-	data, err = regular.ReadIn(root, filepath.FromSlash(name), maxChecked)
+	data, err := regular.ReadIn(root, filepath.FromSlash(name), maxChecked)
 	if err != nil {
-		return nil, plainError(err), nil
+		return nil, missing(plainError(err))
 	}
-	return data, "", nil
+	return data, nil
 }
+
+// missing is why a file of a trial cannot be read. The check of its content fails.
+type missing string
+
+func (m missing) Error() string { return string(m) }
 
 func plainError(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
@@ -177,6 +185,9 @@ func (k *checker) exists(pattern string) (bool, string, error) {
 	defer root.Close()
 	first := ""
 	err = doublestar.GlobWalk(root.FS(), path.Clean(pattern), func(name string, d fs.DirEntry) error {
+		if d.IsDir() {
+			return nil
+		}
 		first = name
 		return doublestar.SkipDir
 	}, doublestar.WithNoFollow())
@@ -206,12 +217,13 @@ func (k *checker) snapshot(dir string) (bool, string, error) {
 		if err != nil {
 			return err
 		}
-		got, missing, err := k.read(name)
+		got, err := k.read(name)
+		var gone missing
 		switch {
+		case errors.As(err, &gone):
+			differ = name + ": " + string(gone)
 		case err != nil:
 			return err
-		case missing != "":
-			differ = name + ": " + missing
 		case !bytes.Equal(got, data):
 			differ = fmt.Sprintf("%s: differs in line %d", name, firstDifference(got, data))
 		default:

@@ -160,6 +160,36 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// TestFileChecks: a directory is no file, and nothing is said of the content of a file that is not there.
+func TestFileChecks(t *testing.T) {
+	cat := skills(t, map[string]string{"report": "Write reports."})
+	model := &llmtest.Script{Func: func(req *llm.Request) llmtest.Answer {
+		if llm.TextOf(req.Messages[len(req.Messages)-1].Parts) != "" {
+			return llmtest.Use("write", map[string]string{"path": "sub/out.txt", "content": "alpha\n"})
+		}
+		return llmtest.Reply("Done.")
+	}}
+	checks := []eval.Check{
+		{Type: eval.FileExists, Path: "sub/out.txt"}, {Type: eval.FileExists, Path: "**/*.txt"},
+		{Type: eval.FileContains, Path: "sub/out.txt", Value: "beta", Not: true},
+		{Type: eval.FileExists, Path: "sub", Not: true}, {Type: eval.FileExists, Path: "none", Not: true},
+		{Type: eval.FileExists, Path: "sub"}, // from here they fail
+		{Type: eval.FileContains, Path: "none", Value: "beta"}, {Type: eval.FileMatches, Path: "none", Value: "beta", Not: true},
+		{Type: eval.JSONPath, Path: "none", At: "$.a", Value: "1", Not: true},
+	}
+	set := &eval.Set{Skill: "report", Dir: t.TempDir(), Cases: []eval.Case{{ID: "a", Prompt: "write", Checks: checks}}}
+	e := engines(t, cat, "report", model)
+	r, err := eval.Run(t.Context(), set, eval.Options{Runner: e.Run, Trials: 1, Configs: []eval.Config{eval.With}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range r.Tasks.Cases[0].Trials[0].Checks {
+		if c.Passed != (i < 5) || c.Skipped != "" {
+			t.Errorf("%s: passed: %v, skipped %q, %s", c, c.Passed, c.Skipped, c.Evidence)
+		}
+	}
+}
+
 // toolText returns what a request says about its tools.
 func toolText(req *llm.Request) string {
 	var b strings.Builder

@@ -84,7 +84,7 @@ type Check struct {
 	// Min and Max are how often a tool must be called, for ToolUsed. 0: once, and any number.
 	Min    int     `json:"min,omitempty"`
 	Max    int     `json:"max,omitempty"`
-	Not    bool    `json:"not,omitempty"`    // passes if it would fail
+	Not    bool    `json:"not,omitempty"`    // passes if it would fail, but not if its file cannot be read
 	Weight float64 `json:"weight,omitempty"` // its part of the score of a trial; 0: 1
 	// WithOnly checks are not made without the skill, such as that the skill was called, and do not count for the
 	// difference.

@@ -349,6 +349,9 @@ func aggregateOf(p *eval.Report) aggregate {
 func aggregateRunOf(t eval.Trial) aggregateRun {
 	r := aggregateRun{Score: t.Score, Turns: t.Requests, CostUSD: t.USD, Error: t.Error, Graders: []aggregateGrader{}}
 	for _, x := range t.Checks {
+		if x.WithOnly && t.Config == eval.Without {
+			continue // it was not made, and that program leaves it out
+		}
 		why := x.Why
 		if why == "" {
 			why = x.Evidence

@@ -67,6 +67,9 @@ type Log struct {
 	latest  string // the file that names the session with the most recent turn; "": none
 	loading bool   // the file is being read
 	moved   bool   // while loading: the file has branches, and state and view are not up to date
+	lines   int    // read from the file
+	cutOff  bool   // the file's last line, which is not among them, has no end
+	brief   Folder // gets the entries instead of the view; see [Store.Outline]. nil: they are kept
 
 	state State
 	view  view
@@ -258,29 +261,53 @@ func (l *Log) load(path string) (good int64, err error) {
 		return 0, err
 	}
 	defer f.Close()
-	in := lineReader{in: f}
+	return l.loadFrom(f)
+}
+
+// loadFrom reads the entries that follow those which were read before, and returns the offset where the last good line
+// ends.
+func (l *Log) loadFrom(f io.ReadSeeker) (good int64, err error) {
+	in := lineReader{in: f, parse: l.parser(), number: l.lines, offset: l.size}
+	if _, err := f.Seek(l.size, io.SeekStart); err != nil {
+		return 0, err
+	}
 	lines, err := in.batch()
 	if err != nil {
 		return 0, err
 	}
-	l.header = Header{}
-	if len(lines) == 0 || json.Unmarshal(lines[0].data, &l.header) != nil || l.header.Version == 0 ||
-		!bytes.HasSuffix(lines[0].data, []byte("\n")) {
-		return 0, errors.New("this is not a Knack session")
+	if l.lines == 0 {
+		l.header = Header{}
+		if len(lines) == 0 || json.Unmarshal(lines[0].data, &l.header) != nil || l.header.Version == 0 ||
+			!bytes.HasSuffix(lines[0].data, []byte("\n")) {
+			return 0, errors.New("this is not a Knack session")
+		}
+		if l.header.Version > Version {
+			return 0, fmt.Errorf("written by a newer version (format %d)", l.header.Version)
+		}
+		l.size = int64(len(lines[0].data))
+		lines = lines[1:]
 	}
-	if l.header.Version > Version {
-		return 0, fmt.Errorf("written by a newer version (format %d)", l.header.Version)
+	if good, err = l.loadLines(&in, lines); err != nil {
+		return 0, err
 	}
-	l.size = int64(len(lines[0].data))
+	if l.moved {
+		l.rebuild()
+	}
+	l.endTurn()
+	return good, nil
+}
+
+// loadLines reads the entries of lines and of all that follow, and returns the offset where the last good line ends.
+func (l *Log) loadLines(in *lineReader, lines []fileLine) (good int64, err error) {
 	l.loading = true
-	var bad *fileLine // the line before
-	for lines = lines[1:]; ; {
+	var bad fileLine // the line before
+	for {
 		for i := range lines {
-			if bad != nil {
+			if bad.err != nil {
 				l.addDamage("line %d: %v", bad.number, bad.err)
 			}
-			if bad = nil; !l.loadLine(&lines[i]) {
-				bad = &lines[i]
+			if bad = (fileLine{}); !l.loadLine(&lines[i]) {
+				bad = lines[i]
 			}
 		}
 		if lines, err = in.batch(); err != nil {
@@ -290,16 +317,12 @@ func (l *Log) load(path string) (good int64, err error) {
 			break
 		}
 	}
-	good = in.offset
-	if bad != nil { // A crash interrupted the write, so it was never reported as done.
+	good, l.lines, l.cutOff = in.offset, in.number, bad.err != nil
+	if l.cutOff { // A crash interrupted the write, so it was never reported as done.
 		l.addDamage("line %d was cut off", bad.number)
-		good = bad.offset
+		good, l.lines = bad.offset, bad.number-1
 	}
 	l.size, l.loading = good, false
-	if l.moved {
-		l.rebuild()
-	}
-	l.endTurn()
 	return good, nil
 }
 
@@ -313,13 +336,18 @@ func (l *Log) loadLine(line *fileLine) bool {
 	case !e.isValid():
 		line.err = errors.New("it has no type")
 	}
-	if line.err != nil || line.data[len(line.data)-1] != '\n' {
+	if line.err == nil && line.data[len(line.data)-1] != '\n' {
+		line.err = errCutOff
+	}
+	if line.err != nil {
 		return false
 	}
 	l.view.shareIDs(e)
 	l.replay(*e, line.offset, len(line.data))
 	return true
 }
+
+var errCutOff = errors.New("it was cut off")
 
 // maxDamage limits the descriptions of damage.
 const maxDamage = 100
@@ -338,7 +366,10 @@ func (l *Log) replay(e Entry, offset int64, size int) {
 	for len(l.entries) < e.ID-1 {
 		l.entries = append(l.entries, record{})
 	}
-	l.entries = append(l.entries, record{entry: &e, offset: offset, size: size, parent: e.Parent})
+	l.entries = append(l.entries, record{offset: offset, size: size, parent: e.Parent})
+	if l.brief == nil {
+		l.keep(e)
+	}
 	straight := e.Parent == l.leaf
 	l.leaf = e.ID
 	if e.Type == TypeMove {
@@ -359,6 +390,9 @@ func (l *Log) replay(e Entry, offset int64, size int) {
 	}
 }
 
+// keep keeps the last entry in memory.
+func (l *Log) keep(e Entry) { l.entries[len(l.entries)-1].entry = &e }
+
 // evict removes the entries before one from memory. They stay in the file.
 func (l *Log) evict(before int) {
 	for i := l.evicted; i < min(before-1, len(l.entries)); i++ {
@@ -371,8 +405,16 @@ func (l *Log) evict(before int) {
 
 // entry returns an entry, from memory or from the file; ok is false if it cannot be read.
 func (l *Log) entry(id int) (e Entry, ok bool) {
-	l.source.path = l.fileName()
+	l.source.path, l.source.parse = l.fileName(), l.parser()
 	return l.source.entry(&l.entries[id-1])
+}
+
+// parser returns the func that decodes a line.
+func (l *Log) parser() func(line []byte) (Entry, error) {
+	if l.brief != nil {
+		return brief
+	}
+	return parseLine
 }
 
 // unlock ends a method that locked mu and may have read entries.
@@ -384,6 +426,9 @@ func (l *Log) unlock() {
 // rebuild computes state and view from the beginning, after the leaf has moved.
 func (l *Log) rebuild() {
 	l.state, l.view, l.moved = State{}, view{}, false
+	if l.brief != nil {
+		l.brief.Begin()
+	}
 	for _, id := range l.lineage(l.leaf) {
 		if e, ok := l.entry(id); ok {
 			l.fold(e)
@@ -392,6 +437,10 @@ func (l *Log) rebuild() {
 }
 
 func (l *Log) fold(e Entry) {
+	if l.brief != nil {
+		l.foldBrief(e)
+		return
+	}
 	if e.Type == TypeCompaction {
 		l.compact(e)
 		return

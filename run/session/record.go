@@ -26,8 +26,9 @@ func (r *record) readable() bool { return r.entry != nil || r.size > 0 }
 
 // A source reads entries from the file of a log. The zero source reads nothing; the first entry opens the file.
 type source struct {
-	path string
-	file *os.File
+	path  string
+	file  *os.File
+	parse func(line []byte) (Entry, error) // nil: parseLine
 }
 
 // entry returns the entry of a record; ok is false if it cannot be read.
@@ -49,7 +50,11 @@ func (s *source) entry(r *record) (e Entry, ok bool) {
 	if _, err := s.file.ReadAt(line, r.offset); err != nil {
 		return Entry{}, false
 	}
-	e, err := parseLine(line)
+	parse := s.parse
+	if parse == nil {
+		parse = parseLine
+	}
+	e, err := parse(line)
 	return e, err == nil
 }
 
@@ -78,14 +83,19 @@ type fileLine struct {
 // A lineReader reads the lines of a file in batches, and each byte once.
 type lineReader struct {
 	in     io.Reader
-	buf    []byte // read, but not returned yet
-	number int    // of lines returned
-	offset int64  // of buf in the file
-	end    bool   // the file has ended
+	parse  func(line []byte) (Entry, error)
+	buf    []byte // read; the next lines begin at used
+	used   int
+	lines  []fileLine // of the last batch
+	number int        // of lines returned
+	offset int64      // of the next line in the file
+	end    bool       // the file has ended
 }
 
-// batch returns the next lines, decoded; none at the end of the file. Their data is valid until the next call.
+// batch returns the next lines, decoded; none at the end of the file. They are valid until the next call.
 func (r *lineReader) batch() ([]fileLine, error) {
+	r.buf = r.buf[:copy(r.buf, r.buf[r.used:])]
+	r.used = 0
 	for {
 		last := bytes.LastIndexByte(r.buf, '\n')
 		if r.end {
@@ -94,8 +104,8 @@ func (r *lineReader) batch() ([]fileLine, error) {
 		if last >= 0 && (r.end || len(r.buf) >= maxBatch) {
 			lines := r.split(r.buf[:last+1])
 			r.offset += int64(last + 1)
-			r.buf = slices.Clone(r.buf[last+1:])
-			decode(lines)
+			r.used = last + 1
+			r.decode(lines)
 			return lines, nil
 		}
 		if r.end {
@@ -115,21 +125,22 @@ func (r *lineReader) batch() ([]fileLine, error) {
 
 var errLongLine = errors.New("a line is longer than 512 MiB")
 
+// split returns the lines of data, in the memory of those of the last call.
 func (r *lineReader) split(data []byte) []fileLine {
-	var lines []fileLine
+	clear(r.lines)
+	lines := slices.Grow(r.lines[:0], bytes.Count(data, []byte{'\n'})+1)
 	at := r.offset
-	for _, line := range bytes.SplitAfter(data, []byte("\n")) {
-		if len(line) > 0 {
-			r.number++
-			lines = append(lines, fileLine{number: r.number, offset: at, data: line})
-			at += int64(len(line))
-		}
+	for line := range bytes.Lines(data) {
+		r.number++
+		lines = append(lines, fileLine{number: r.number, offset: at, data: line})
+		at += int64(len(line))
 	}
+	r.lines = lines
 	return lines
 }
 
 // decode decodes lines as entries, in several goroutines, because this takes most of the time of opening a session.
-func decode(lines []fileLine) {
+func (r *lineReader) decode(lines []fileLine) {
 	const share = 32
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -138,7 +149,7 @@ func decode(lines []fileLine) {
 			for {
 				to := int(next.Add(share))
 				for i := to - share; i < min(to, len(lines)); i++ {
-					lines[i].entry, lines[i].err = parseLine(lines[i].data)
+					lines[i].entry, lines[i].err = r.parse(lines[i].data)
 				}
 				if to >= len(lines) {
 					return

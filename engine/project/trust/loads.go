@@ -113,12 +113,20 @@ var wordKeys = []string{
 	"argumenthint", "arguments", "whentouse",
 }
 
+// notSeparator drops what may stand between the words of a key.
+func notSeparator(r rune) rune {
+	if r == '-' || r == '_' || r == ' ' {
+		return -1
+	}
+	return r
+}
+
 func loadsMarkdown(data []byte) []string {
 	var lines []string
 	file := frontmatter.Split(data)
 	entries, _ := frontmatter.Parse(file.Head, file.Line)
 	for _, e := range entries {
-		key := strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(e.Key))
+		key := strings.ToLower(strings.Map(notSeparator, e.Key))
 		if slices.Contains(wordKeys, key) {
 			continue
 		}

@@ -45,7 +45,7 @@ func readManifest(dir string, root bool) (manifest, error) {
 	var m manifest
 	var total int64
 	sum := sha256.New()
-	buf := make([]byte, 64<<10)
+	var buf []byte
 	err = skilldir.Walk(in.FS(), root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -84,6 +84,9 @@ func readManifest(dir string, root bool) (manifest, error) {
 			}
 			if info.Mode()&0o111 != 0 {
 				e.kind = 'x'
+			}
+			if need := int(min(max(info.Size()+1, 512), 64<<10)); need > len(buf) { // most files are small
+				buf = make([]byte, need)
 			}
 			if e.size, err = io.CopyBuffer(sum, io.LimitReader(f, maxFolderBytes-total+1), buf); err != nil {
 				return err

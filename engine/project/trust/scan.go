@@ -126,6 +126,23 @@ func (p *Project) ScanSkills(ctx context.Context, dirs ...string) ([]Item, error
 	return s.items, s.problem
 }
 
+// SkillDiff returns what has changed in a skill of the project since it was approved, as Diff does. It reads nothing of
+// other skills.
+func (p *Project) SkillDiff(k *knack.Skill) (string, error) {
+	root, err := regular.Root(p.real)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	s := scan{p: p, root: root, seen: map[string]bool{}}
+	s.skill(Skill, k)
+	var text strings.Builder
+	for _, it := range s.items {
+		text.WriteString(p.Diff(it))
+	}
+	return text.String(), s.problem
+}
+
 type scan struct {
 	p       *Project
 	root    *os.Root

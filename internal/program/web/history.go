@@ -1,11 +1,8 @@
 package web
 
 import (
-	"context"
 	"maps"
-	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
@@ -17,22 +14,13 @@ import (
 
 // history writes how a skill came here, and how its files differ from those that the user agreed to: from those that
 // were installed, or for a project's from those that were approved.
-func (p *page) history(ctx context.Context, project *engine.Project, k *knack.Skill) error {
+func (p *page) history(project *engine.Project, k *knack.Skill) error {
 	var changed string
 	switch k.Origin.Kind {
 	case knack.Project, knack.Additional:
-		report, err := project.TrustReport(ctx)
-		if err != nil {
+		var err error
+		if changed, err = engine.SkillDiff(project, k); err != nil {
 			return err
-		}
-		real, err := filepath.EvalSymlinks(k.Dir) // as Root is
-		if err != nil {
-			return err
-		}
-		for _, it := range report.Items {
-			if at := filepath.Join(report.Root, filepath.FromSlash(it.Path)); at == k.Dir || at == real {
-				changed = report.Diff(it)
-			}
 		}
 	case knack.User, knack.Plugin:
 		s, err := installer.Store(project.Env())
@@ -81,7 +69,7 @@ func (p *page) versions(it *install.Item) {
 		"<th scope=\"col\">Commit</th><th scope=\"col\">Files</th><th scope=\"col\">From</th></tr></thead>\n<tbody>\n")
 	for ; it != nil; it = it.Previous {
 		p.F("<tr><td>%s</td><td>%s</td><td class=\"path\">%s</td><td class=\"n\">%s</td><td class=\"path\">%s</td></tr>\n",
-			it.Time.Local().Format(time.DateOnly), it.Version, it.Commit, plain.Number(len(it.Files)), it.Source.String())
+			day(it.Time), it.Version, it.Commit, plain.Number(len(it.Files)), it.Source.String())
 	}
 	p.F("</tbody></table></div>\n")
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -262,6 +263,39 @@ func TestSessionParts(t *testing.T) {
 			strings.Contains(got, "interrupted") {
 			t.Errorf("part %d has a call without its result", n)
 		}
+	}
+}
+
+// TestSessionGrows: the page has what was added to the file since it was read, and what it is after another program has
+// written it anew.
+func TestSessionGrows(t *testing.T) {
+	x := open(t, engine.Options{}, sessionsDir+"a/long.jsonl", longSession(10))
+	x.has("/session?in=a&id=long", "answer 9", "30 records", "$0.1000")
+	x.Write(t, sessionsDir+"a/long.jsonl", longSession(12))
+	x.has("/session?in=a&id=long", "answer 11", "36 records", "$0.1200")
+	x.Write(t, sessionsDir+"a/long.jsonl", longSession(2))
+	x.has("/session?in=a&id=long", "answer 1", "6 records", "$0.0200")
+	x.Write(t, sessionsDir+"a/long.jsonl", "no session\n")
+	if code, _ := x.fetch(x.client, x.base+"/session?in=a&id=long", nil); code != http.StatusNotFound {
+		t.Errorf("no session: status %d", code)
+	}
+	x.Write(t, sessionsDir+"a/long.jsonl", longSession(11))
+	x.has("/session?in=a&id=long", "answer 10", "33 records")
+}
+
+// TestSessionMemory: of a long session, the texts that a page does not show are not decoded.
+func TestSessionMemory(t *testing.T) {
+	const turns = 10_000
+	x := open(t, engine.Options{}, sessionsDir+"a/long.jsonl", longSession(turns))
+	env := x.server.dir.engine.Project().Env()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := x.server.conversations.read(env, "a", "long"); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := (after.TotalAlloc - before.TotalAlloc) / (3 * turns); n > 1200 {
+		t.Errorf("%d bytes of memory for each entry", n)
 	}
 }
 

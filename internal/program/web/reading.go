@@ -10,32 +10,30 @@ import (
 	"github.com/knack-agent/knack/run/session"
 )
 
-// A conversation is what the pages show of a session, as its file was at one time.
+// A conversation is what the pages show of a session, as its file was at one time. It is a [session.Folder].
 type conversation struct {
-	id      string
-	in      string // the name of the directory that its store is in
-	stamp   string
-	header  session.Header
-	state   session.State
-	damage  []string
-	entries []session.Entry // of the branch
-	cuts    []int           // where the parts of the page begin
-	turns   []turn
-	points  []point
-	skills  []skillEvent
+	*session.Outline
+	id     string
+	in     string // the name of the directory that its store is in
+	branch []int  // the IDs of the entries of the branch
+	cuts   []int  // where the parts of the page begin, as positions in branch
+	turns  []turn
+	points []point
+	skills []skillEvent
+
+	entries int  // folded
+	cut     bool // there was a compaction, and no request since
 }
 
 // A turn is what happened from a message of the user to the next.
 type turn struct {
-	first    int // its entry among those of the conversation
-	said     string
+	said     int // the ID of the entry in which the user said something; 0: none
 	cost     float64
 	requests int
 }
 
 // A point is the size of the context at a request.
 type point struct {
-	entry  int
 	tokens int
 	cut    bool // it was made smaller just before
 }
@@ -52,9 +50,10 @@ type skillEvent struct {
 // perPart is how many entries a part of a conversation has at least.
 const perPart = 100
 
-// conversations keeps the one that was read last: the next page is usually another part of it.
+// conversations keeps the one that was read last: the next page is usually another part of it, or the same with more
+// at its end.
 type conversations struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // held while a conversation is used: reading on changes it
 	last *conversation
 }
 
@@ -67,62 +66,71 @@ func sessionStore(env engine.Env, in, id string) (store session.Store, path stri
 	return store, filepath.Join(store.Dir, id+".jsonl"), true
 }
 
-// read returns a conversation as its file is now.
+// read returns a conversation as its file is now, for a caller that holds mu.
 func (c *conversations) read(env engine.Env, in, id string) (*conversation, error) {
-	store, path, ok := sessionStore(env, in, id)
+	store, _, ok := sessionStore(env, in, id)
 	if !ok {
 		return nil, notFound("There is no such session.")
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := stamp(path)
-	if c.last != nil && c.last.id == id && c.last.in == in && c.last.stamp == now && now != "" {
-		return c.last, nil
+	x, changed := c.last, true
+	var err error
+	if x != nil && x.id == id && x.in == in {
+		changed, err = x.Update()
+	} else {
+		c.last = nil // it may be large
+		x = &conversation{id: id, in: in}
+		x.Outline, err = store.Outline(id, x)
 	}
-	log, err := store.Read(id)
 	if err != nil {
+		c.last = nil
 		return nil, notFound(sentence(err.Error()))
 	}
-	defer log.Close()
-	x := &conversation{id: id, in: in, stamp: now, header: log.Header(), state: log.State(), damage: log.Damage(),
-		entries: log.Branch()}
-	x.look()
+	if changed {
+		x.branch = x.Branch()
+	}
 	c.last = x
 	return x, nil
 }
 
-// look finds in the entries what the pages draw.
-func (x *conversation) look() {
-	cut := false
-	for i, e := range x.entries {
-		starts := engine.StartsTurn(e)
-		switch last := len(x.turns) - 1; {
-		case last == 0 && starts && x.turns[0] == turn{}: // what stands before the first message belongs to its turn
-			x.turns[0].said = engine.TypedIn(e)
-		case starts, last < 0:
-			x.turns = append(x.turns, turn{first: i, said: engine.TypedIn(e)})
+// Begin forgets all entries.
+func (x *conversation) Begin() {
+	*x = conversation{Outline: x.Outline, id: x.id, in: x.in}
+}
+
+// Fold finds in an entry what the pages draw.
+func (x *conversation) Fold(e session.Entry) {
+	i, said := x.entries, 0
+	x.entries++
+	starts := engine.StartsTurn(e)
+	if starts {
+		said = e.ID
+	}
+	switch last := len(x.turns) - 1; {
+	case last == 0 && starts && x.turns[0] == turn{}: // what stands before the first message belongs to its turn
+		x.turns[0].said = said
+	case starts, last < 0:
+		x.turns = append(x.turns, turn{said: said})
+	}
+	if last := len(x.cuts) - 1; last < 0 || i >= x.cuts[last]+perPart && (starts || e.Answer != nil) {
+		x.cuts = append(x.cuts, i)
+	}
+	t := &x.turns[len(x.turns)-1]
+	for s := range session.Spending(e) {
+		t.cost, t.requests = t.cost+s.Cost, t.requests+s.Requests
+	}
+	switch {
+	case e.Answer != nil:
+		u := e.Answer.Usage
+		if n := u.Input + u.CacheRead + u.CacheWrite + u.Output; n > 0 {
+			x.points = append(x.points, point{n, x.cut})
+			x.cut = false
 		}
-		if last := len(x.cuts) - 1; last < 0 || i >= x.cuts[last]+perPart && (starts || e.Answer != nil) {
-			x.cuts = append(x.cuts, i)
-		}
-		t := &x.turns[len(x.turns)-1]
-		for s := range session.Spending(e) {
-			t.cost, t.requests = t.cost+s.Cost, t.requests+s.Requests
-		}
-		switch {
-		case e.Answer != nil:
-			u := e.Answer.Usage
-			if n := u.Input + u.CacheRead + u.CacheWrite + u.Output; n > 0 {
-				x.points = append(x.points, point{i, n, cut})
-				cut = false
-			}
-		case e.Compaction != nil:
-			cut = true
-		case e.Activation != nil:
-			x.skills = append(x.skills, skillEvent{i, e.Activation.Skill, e.Activation.Origin(), e.Activation.Tokens, false})
-		case e.Release != nil:
-			x.skills = append(x.skills, skillEvent{i, e.Release.Skill, e.Release.Reason, e.Release.Tokens, true})
-		}
+	case e.Compaction != nil:
+		x.cut = true
+	case e.Activation != nil:
+		x.skills = append(x.skills, skillEvent{i, e.Activation.Skill, e.Activation.Origin(), e.Activation.Tokens, false})
+	case e.Release != nil:
+		x.skills = append(x.skills, skillEvent{i, e.Release.Skill, e.Release.Reason, e.Release.Tokens, true})
 	}
 }
 
@@ -140,9 +148,9 @@ func (x *conversation) between(part int) []session.Entry {
 	if part < 1 || part > len(x.cuts) {
 		return nil
 	}
-	end := len(x.entries)
+	end := len(x.branch)
 	if part < len(x.cuts) {
 		end = x.cuts[part]
 	}
-	return x.entries[x.cuts[part-1]:end]
+	return x.Entries(x.branch[x.cuts[part-1]:end]...)
 }

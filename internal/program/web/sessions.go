@@ -97,6 +97,8 @@ func sessionAddress(f engine.SessionFile, page string) markup.HTML {
 // said and done.
 func (s *Server) session(r *http.Request, p *page) error {
 	env, query := s.dir.engine.Project().Env(), r.URL.Query()
+	s.conversations.mu.Lock()
+	defer s.conversations.mu.Unlock()
 	x, err := s.conversations.read(env, query.Get("in"), query.Get("id"))
 	if err != nil {
 		return err
@@ -105,22 +107,23 @@ func (s *Server) session(r *http.Request, p *page) error {
 	if n, err := strconv.Atoi(query.Get("page")); err == nil {
 		number = min(max(n, 1), max(len(x.cuts), 1))
 	}
-	p.title = cmp.Or(x.state.Title, firstSaid(x), "Session "+x.id)
+	totals, header := x.Totals(), x.Header()
+	p.title = cmp.Or(totals.Title, firstSaid(x), "Session "+x.id)
 	p.F("<p class=\"crumbs\"><a href=\"/sessions\">Sessions</a></p>\n<h1>%s</h1>\n", engine.Clip(p.title, 160))
 	models := map[string]bool{}
 	var requests int
-	for model := range x.state.Usage {
+	for model := range totals.Usage {
 		models[model] = true
 	}
 	for _, t := range x.turns {
 		requests += t.requests
 	}
 	p.F("<div id=\"session\" data-follow=\"%s\">\n", markup.Address("/session/events", "in", x.in, "id", x.id))
-	p.facts(text("Session", x.id), text("From", x.header.From), text("Directory", subpath.Short(x.header.Dir, env.Home())),
-		text("Model", strings.Join(sortedKeys(models), ", ")), text("Began", day(x.header.Time)),
-		text("Turns", plain.Number(x.state.Turns)), text("Requests", plain.Number(requests)),
-		text("Cost", fmt.Sprintf("$%.4f", x.state.Cost)))
-	for _, d := range x.damage {
+	p.facts(text("Session", x.id), text("From", header.From), text("Directory", subpath.Short(header.Dir, env.Home())),
+		text("Model", strings.Join(sortedKeys(models), ", ")), text("Began", day(header.Time)),
+		text("Turns", plain.Number(totals.Turns)), text("Requests", plain.Number(requests)),
+		text("Cost", fmt.Sprintf("$%.4f", totals.Cost)))
+	for _, d := range x.Damage() {
 		p.F("<p class=\"said warn\">%s</p>\n", sentence(d))
 	}
 	p.context(x)
@@ -134,7 +137,7 @@ func (s *Server) session(r *http.Request, p *page) error {
 	p.F("</div>\n")
 	p.pager(where, "/session", query)
 	p.F("<p class=\"soft\">%s, part %d of %d.</p>\n</div>\n",
-		plain.Count(len(x.entries), "record"), where.number, where.pages)
+		plain.Count(x.entries, "record"), where.number, where.pages)
 	return err
 }
 
@@ -148,8 +151,11 @@ func day(t time.Time) string {
 
 func firstSaid(x *conversation) string {
 	for _, t := range x.turns {
-		if t.said != "" {
-			return transcript.FirstLine(t.said)
+		if t.said == 0 {
+			continue
+		}
+		for _, e := range x.Entries(t.said) {
+			return transcript.FirstLine(engine.TypedIn(e))
 		}
 	}
 	return ""
@@ -205,11 +211,15 @@ func (p *page) costs(x *conversation) {
 		return
 	}
 	step := (len(x.turns) + maxPoints - 1) / maxPoints
-	var bars []turn
+	type bar struct {
+		first int // the turn
+		cost  float64
+	}
+	var bars []bar
 	most = 0
 	for i, t := range x.turns {
 		if i%step == 0 {
-			bars = append(bars, turn{first: i})
+			bars = append(bars, bar{first: i})
 		}
 		bars[len(bars)-1].cost += t.cost
 		most = max(most, bars[len(bars)-1].cost)

@@ -189,7 +189,7 @@ func (s *Server) skill(r *http.Request, p *page) error {
 		p.F("<button class=\"quiet\">Pin it</button> <span class=\"soft\">Its description is never cut.</span></form>\n")
 	}
 	if f.Skill != nil {
-		if err := p.history(ctx, skills.Project, f.Skill); err != nil {
+		if err := p.history(skills.Project, f.Skill); err != nil {
 			return err
 		}
 	}

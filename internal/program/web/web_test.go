@@ -444,7 +444,7 @@ func BenchmarkSkills(b *testing.B) {
 	}
 	defer s.Close()
 	for name, path := range map[string]string{"list": "/skills", "search": "/skills?q=kind+7", "last": "/skills?page=9999",
-		"skill": "/skill?name=s05000"} {
+		"skill": "/skill?name=s05000", "listing": "/listing", "trust": "/trust"} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, path, nil)
