@@ -41,8 +41,8 @@ func talk(t *testing.T, s *llmtest.Server, m llm.Model, n int, disturb func(i in
 }
 
 // talked returns the server after a conversation of 8 answers.
-func talked(t *testing.T, on, calls bool, kind llmtest.Threads, disturb func(s *llmtest.Server, i int, req *llm.Request)) (
-	s *llmtest.Server, sent int) {
+func talked(t *testing.T, on, calls bool, kind llmtest.Threads,
+	disturb func(s *llmtest.Server, i int, req *llm.Request)) (s *llmtest.Server, sent int) {
 	t.Helper()
 	var script []llmtest.Answer
 	for i := range 8 {
@@ -191,8 +191,9 @@ func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		return http.DefaultTransport.RoundTrip(req)
 	}
+	answer := `{"error":{"type":"invalid_request_error","message":"` + r.message + `"}}`
 	return &http.Response{StatusCode: 400, Header: http.Header{}, Request: req,
-		Body: io.NopCloser(strings.NewReader(`{"error":{"type":"invalid_request_error","message":"` + r.message + `"}}`))}, nil
+		Body: io.NopCloser(strings.NewReader(answer))}, nil
 }
 
 // TestNoEfforts: a server without an effort for each answer is asked once, and threads go on.

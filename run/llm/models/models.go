@@ -364,8 +364,11 @@ func (t Table) Endpoint(p Provider, name string, getenv func(string) string) (ll
 	if format == "" {
 		format = Chat
 	}
-	if p.Cloud == "vertex" && isGemini(name) {
+	switch {
+	case p.Cloud == "vertex" && isGemini(name):
 		format = Gemini
+	case p.Cloud == "bedrock" && !isClaude(name):
+		format = Chat
 	}
 	if getenv != nil && p.BaseEnv != "" && !p.Configured {
 		if base := getenv(p.BaseEnv); base != "" {
