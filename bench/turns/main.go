@@ -1,7 +1,8 @@
 // Command turns measures the cost of one request and its tool call early and late
 // in a session, compared with a program that only sends bytes of the same size. It
-// also measures the time to open a long session, and the time that the calls of one
-// answer save by running in parallel.
+// also measures the time to open a long session, what a conversation sends with and
+// without threads that the provider keeps, and the time that the calls of one answer save
+// by running in parallel.
 //
 //	go run ./turns [-calls 10,2000] [-entries 14000] [-runs 5] [-json FILE]
 //
@@ -56,6 +57,7 @@ type result struct {
 	Heap    int           `json:"heap_bytes"`      // with an open session
 	Sent    int           `json:"heap_bytes_sent"` // the same after a request
 	Answers []answerRow   `json:"answers"`
+	Threads []threadRow   `json:"threads"`
 }
 
 const serving = "KNACK_BENCH_SERVER"
@@ -193,6 +195,9 @@ func measure(out io.Writer, sizes []int, entries, runs, requests int) (*result, 
 	if err := table.Write(out); err != nil {
 		return nil, err
 	}
+	if err := res.threads(out, 20, 200); err != nil {
+		return nil, err
+	}
 	return res, res.answers(out, runs)
 }
 
@@ -301,14 +306,15 @@ func turnOf(l *session.Log, m llm.Model, limits agent.Limits) error {
 	return nil
 }
 
-// A counting is a transport that records the size of the last request.
+// A counting is a transport that records the size of the last request, and of all together.
 type counting struct {
-	base http.RoundTripper
-	last int64
+	base      http.RoundTripper
+	last, all int64
 }
 
 func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.last = r.ContentLength
+	c.all += c.last
 	return c.base.RoundTrip(r)
 }
 

@@ -26,6 +26,11 @@ func TestMeasure(t *testing.T) {
 	if res.Log < 2000*600 || res.Open.N != 2 {
 		t.Errorf("%+v", res)
 	}
+	for i := 0; i+1 < len(res.Threads); i += 2 {
+		if whole, short := res.Threads[i], res.Threads[i+1]; short.Bytes*8 > whole.Bytes || short.Refused > 0 {
+			t.Errorf("%+v, %+v", whole, short)
+		}
+	}
 	// What the model sees of a session is in memory twice, as entries and as it was sent: 1.8 and 2.6 times the size of
 	// the file in a session without a compaction.
 	if res.Heap > res.Log*22/10 || res.Sent > res.Log*3 {

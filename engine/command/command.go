@@ -101,6 +101,9 @@ func All(hotkeys string) []engine.Command {
 
 		{Name: "sandbox", Instead: "knack sandbox explain"},
 		{Name: "keybindings", Instead: "/hotkeys; knack help keys says how to change them"},
+		// The screen has these itself.
+		{Name: "vim", Instead: "KNACK_UI=screen knack: only the screen has Vim's keys. Here the keys are those of /hotkeys"},
+		{Name: "theme", Instead: "KNACK_UI=screen knack: only the screen has themes"},
 	}
 }
 

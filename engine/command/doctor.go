@@ -49,6 +49,9 @@ type Checkup struct {
 	Off      []offItem       `json:"off"`                // what is not used, and why
 	// LanguageServers are those that settings and plugins define.
 	LanguageServers []languageServer `json:"languageServers,omitempty"`
+	Formatters      []languageServer `json:"formatters,omitempty"`
+	// UnusedServers are settings for language servers that are installed.
+	UnusedServers []string `json:"unusedServers,omitempty"`
 	// Unused are the settings of other programs that have no effect here.
 	Unused   []engine.UnusedSettings `json:"unused,omitempty"`
 	Problems []knack.Problem         `json:"problems"`
@@ -125,8 +128,8 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 		Version: p.Version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Dir: p.Dir(),
 		Servers: e.Models().Servers(), Trusted: !e.NeedsTrust(), Skills: map[string]int{}, Off: []offItem{},
 		Problems: append([]knack.Problem{}, e.Problems()...), Unused: p.Foreign().Unused(),
-		LanguageServers: languageServers(p),
 	}
+	x.LanguageServers, x.Formatters, x.UnusedServers = languageServers(p)
 	for _, q := range cat.Problems() {
 		if q.Code == knack.CodeChanged && !slices.Contains(x.Problems, q) {
 			x.Problems = append(x.Problems, q)
@@ -287,9 +290,7 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 			line([]string{"caches", ""}[min(i, 1)], "%s", plain.Line(text))
 		}
 	}
-	for i, s := range x.LanguageServers {
-		line([]string{"languages", ""}[min(i, 1)], "%s", s)
-	}
+	x.writeLanguages(line)
 	if x.Trusted {
 		line("trust", "everything here is trusted")
 	} else {

@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
-// A languageServer is one that settings or a plugin define.
+// A languageServer is one that settings or a plugin define, or a formatter.
 type languageServer struct {
 	Name       string   `json:"name"`
 	From       string   `json:"from"`
@@ -19,12 +19,31 @@ type languageServer struct {
 	Missing    string   `json:"missing,omitempty"` // why it cannot start; "": its program was found
 }
 
-func languageServers(p *engine.Project) (all []languageServer) {
+func languageServers(p *engine.Project) (all, formatters []languageServer, unused []string) {
 	found, _ := diagnose.Defined(p)
-	for _, s := range found {
-		all = append(all, languageServer{s.Name, s.From, slices.Sorted(maps.Keys(s.Languages)), s.Missing})
+	list := func(found []*diagnose.Server) (all []languageServer) {
+		for _, s := range found {
+			all = append(all, languageServer{s.Name, s.From, slices.Sorted(maps.Keys(s.Languages)), s.Missing})
+		}
+		return all
 	}
-	return all
+	return list(found), list(diagnose.Formatters(p)), diagnose.Unused(found)
+}
+
+// writeLanguages writes the lines about language servers and formatters.
+func (x *Checkup) writeLanguages(line func(name, format string, args ...any)) {
+	name := "languages"
+	for _, s := range x.LanguageServers {
+		line(name, "%s", s)
+		name = ""
+	}
+	for _, setting := range x.UnusedServers {
+		line(name, "a language server is installed and not used; to use it, set %s", setting)
+		name = ""
+	}
+	for i, f := range x.Formatters {
+		line([]string{"formatters", ""}[min(i, 1)], "%s", f)
+	}
 }
 
 // String is the line of /doctor.

@@ -37,6 +37,13 @@ type Endpoint struct {
 	// Messages format); 0: it is not told.
 	TaskBudget int
 
+	// Threads lets the server keep conversations, so that a request has only what is new (the Messages format). A request
+	// that the server cannot continue is sent whole; one that does not know threads is asked without them.
+	Threads bool
+
+	// Efforts means that the model takes an effort for each answer, which is used with Threads.
+	Efforts bool
+
 	// Idle is how long a server may send nothing before the request fails with the kind [Broken]. 0: ten
 	// minutes, because a local server sends nothing while it reads a long prompt; negative: no limit.
 	Idle time.Duration

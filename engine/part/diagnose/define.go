@@ -69,9 +69,7 @@ func Defined(p *engine.Project) (all []*Server, problems []knack.Problem) {
 		}
 	}
 	for _, s := range all {
-		if _, err := exec.LookPath(s.Args[0]); err != nil {
-			s.Missing = "there is no program " + plain.Line(s.Args[0])
-		}
+		s.find()
 	}
 	return all, problems
 }
@@ -117,6 +115,52 @@ func parse(data []byte, p engine.PluginDir) (all []*Server, err error) {
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// Formatters lists the formatters that settings define, each as a Server whose languages have no name.
+func Formatters(p *engine.Project) (all []*Server) {
+	var s set
+	if p.ReadSettings(&s) != nil {
+		return nil // Defined says so
+	}
+	for _, extensions := range slices.Sorted(maps.Keys(s.Formatters)) {
+		args := strings.Fields(s.Formatters[extensions])
+		if len(args) == 0 {
+			continue // an extension that a file of less precedence gives to a formatter
+		}
+		f := &Server{Name: filepath.Base(args[0]), Args: args, From: "the setting formatters", Languages: map[string]string{}}
+		for e := range strings.FieldsSeq(extensions) {
+			f.Languages[extension(e)] = ""
+		}
+		f.find()
+		all = append(all, f)
+	}
+	return all
+}
+
+// find looks for the program.
+func (s *Server) find() {
+	if _, err := exec.LookPath(s.Args[0]); err != nil {
+		s.Missing = "there is no program " + plain.Line(s.Args[0])
+	}
+}
+
+// Unused returns settings for well-known language servers that are installed and whose languages have none.
+func Unused(defined []*Server) (settings []string) {
+	for _, known := range [...][2]string{
+		{".go", "gopls"}, {".ts .tsx .js .jsx", "typescript-language-server --stdio"}, {".py", "pyright-langserver --stdio"},
+		{".rs", "rust-analyzer"}, {".c .cc .cpp .h", "clangd"},
+	} {
+		first, _, _ := strings.Cut(known[0], " ")
+		program, _, _ := strings.Cut(known[1], " ")
+		if slices.ContainsFunc(defined, func(s *Server) bool { _, ok := s.Languages[first]; return ok }) {
+			continue
+		}
+		if _, err := exec.LookPath(program); err == nil {
+			settings = append(settings, fmt.Sprintf(`{"languageServers": {%q: %q}}`, known[0], known[1]))
+		}
+	}
+	return settings
 }
 
 // extension returns how a definition spells the extension of a file: with a dot, in lower case.

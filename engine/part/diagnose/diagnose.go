@@ -62,17 +62,11 @@ type live struct {
 
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	defined, problems := Defined(c.Project())
-	var s set
-	if err := c.Project().ReadSettings(&s); err != nil {
-		return nil, err
-	}
 	l := &live{conv: c, defined: defined, formatters: map[string][]string{}, servers: map[string]*server{},
 		starts: map[string]int{}, told: map[string]bool{}}
-	for extensions, command := range s.Formatters {
-		for e := range strings.FieldsSeq(extensions) {
-			if args := strings.Fields(command); len(args) > 0 {
-				l.formatters[extension(e)] = args
-			}
+	for _, f := range Formatters(c.Project()) {
+		for e := range f.Languages {
+			l.formatters[e] = f.Args
 		}
 	}
 	if _, local := c.Place().Workspace.(*workspace.Local); !local || len(defined)+len(l.formatters) == 0 {
@@ -171,13 +165,25 @@ func (l *live) server(in place, path string) *server {
 	return s
 }
 
+// hangs tells the user, once, that a server does not answer.
+func (l *live) hangs(d *Server, owes time.Duration) {
+	l.once("hangs "+d.Name, fmt.Sprintf("The language server %s (%s) has not answered for %s. Knack goes on without waiting for it; "+
+		"what it finds is told when it answers.", plain.Line(d.Name), plain.Line(d.From),
+		max(owes, time.Second).Round(time.Second)))
+}
+
 // say tells the user once what is wrong with a server.
 func (l *live) say(d *Server, why string) {
-	l.mu.Lock()
 	text := fmt.Sprintf("The language server %s (%s) is not used: %s.", plain.Line(d.Name), plain.Line(d.From),
 		plain.Line(why))
-	known := l.told[text]
-	l.told[text] = true
+	l.once(text, text)
+}
+
+// once tells the user a text, unless one with the key was told.
+func (l *live) once(key, text string) {
+	l.mu.Lock()
+	known := l.told[key]
+	l.told[key] = true
 	l.mu.Unlock()
 	if !known {
 		l.conv.Notice(knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn, Message: text})
@@ -196,7 +202,7 @@ func (l *live) before(ctx context.Context, in place, files []string) time.Durati
 			continue
 		}
 		s.tell(ctx, path)
-		if !s.settle(ctx, path, end.C) {
+		if s.owes() == 0 && !s.settle(ctx, path, end.C) {
 			break
 		}
 	}
@@ -228,7 +234,7 @@ func (l *live) after(ctx context.Context, in place, files []string, wait time.Du
 			result.Parts = append(result.Parts, llm.Text(said))
 		}
 	}
-	end := time.NewTimer(wait)
+	began, end := time.Now(), time.NewTimer(wait)
 	defer end.Stop()
 	waits := map[*server][]string{}
 	for _, path := range files {
@@ -238,7 +244,15 @@ func (l *live) after(ctx context.Context, in place, files []string, wait time.Du
 	}
 	late := false
 	for s, paths := range waits {
-		late = !s.await(ctx, paths, end.C, late)
+		if owes := s.owes(); owes > 0 {
+			s.await(ctx, paths, end.C, true)
+			l.hangs(s.Server, owes)
+			continue
+		}
+		had := late // another server has used the time
+		if late = !s.await(ctx, paths, end.C, late); late && !had && ctx.Err() == nil {
+			s.missed(began)
+		}
 	}
 	text, people := l.fresh()
 	if text != "" {

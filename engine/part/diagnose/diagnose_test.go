@@ -177,7 +177,7 @@ func TestNewErrors(t *testing.T) {
 // TestHostileServers: a server that misbehaves is not used any more, the user is told why, and no call waits for long.
 func TestHostileServers(t *testing.T) {
 	for mode, why := range map[string]string{"dies": "ended with code 3", "huge": "at most 8388608 are read",
-		"noise": "not those of the protocol", "hangs": "", "deaf": "",
+		"noise": "not those of the protocol", "hangs": "has not answered for", "deaf": "has not answered for",
 		"floods": ""} { // how many messages come in time depends on the machine, see TestFlood
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

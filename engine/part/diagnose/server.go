@@ -50,6 +50,7 @@ type server struct {
 	failed  error // why it is not used any more; nil: it is
 	files   map[string]*file
 	changed chan struct{} // closed at each report
+	overdue time.Time     // since when it owes an answer for which nobody waits any more; zero: it owes none
 	window  time.Time     // when messages were last counted from 0
 	count   int
 }
@@ -198,6 +199,25 @@ func (s *server) broken() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
+}
+
+// missed notes that a server has not answered a call that began at a time.
+func (s *server) missed(began time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.overdue.IsZero() {
+		s.overdue = began
+	}
+}
+
+// owes returns for how long a server has owed an answer; 0: it owes none.
+func (s *server) owes() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.overdue.IsZero() || s.failed != nil {
+		return 0
+	}
+	return max(time.Since(s.overdue), 1)
 }
 
 // close asks a server to end, and ends it.
@@ -413,6 +433,7 @@ func (s *server) report(data json.RawMessage) {
 		}
 		return
 	}
+	s.overdue = time.Time{}
 	f.errors, f.at, f.seen = errs, time.Now(), f.version
 	close(s.changed)
 	s.changed = make(chan struct{})

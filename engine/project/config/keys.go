@@ -78,7 +78,7 @@ var table = sync.OnceValue(func() []key {
 			"Models that the program does not know, by provider/model or model: contextWindow, " +
 				"maxOutputTokens, input and output (prices), see knack help models.", nil},
 		{"providers", raw, fromUser, nil, "By provider, an object with baseURL, keyHelper (a command that prints the key), " +
-			"proxy and headers: where prompts and keys are sent.", nil},
+			"proxy and headers: where prompts and keys are sent; and messageThreads: the provider stores conversations.", nil},
 		{"proxy", text, fromUser, nil, "The proxy for requests to models.", nil},
 		{"env", texts, fromUser, nil, "Environment variables for the program and the commands it runs.", nil},
 

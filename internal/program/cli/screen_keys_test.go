@@ -94,7 +94,7 @@ func TestScreenPaste(t *testing.T) {
 	k.shows(w, h, `Another pixel\.\n\n❯`)
 	d.file(t, "../hang", "")
 	k.types("\x16")
-	k.shows(w, h, `There is no image in the clipboard: `+clipboardProgram+` has not answered in 5s`)
+	k.shows(w, h, `The clipboard has no image that can be sent: `+clipboardProgram+` has not answered in 5s`)
 	if data, err := os.ReadFile(filepath.Join(d.home(), "asked")); err != nil ||
 		!strings.Contains(string(data), clipboardAsked) {
 		t.Errorf("the clipboard program got the arguments %q, %v", data, err)

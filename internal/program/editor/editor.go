@@ -161,9 +161,10 @@ func (e *Editor) Insert(text string) {
 	e.put(text)
 }
 
-// Paste inserts pasted text at the cursor, as a chip if it has more than 10 lines or 2,000
-// bytes.
+// Paste inserts pasted text at the cursor, or in the place of what is selected, as a chip if it has more than 10 lines
+// or 2,000 bytes.
 func (e *Editor) Paste(text string) {
+	e.dropSelection()
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
 	rows := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1
 	switch {
@@ -179,8 +180,9 @@ func (e *Editor) Paste(text string) {
 	}
 }
 
-// Attach inserts a chip at the cursor.
+// Attach inserts a chip at the cursor, or in the place of what is selected.
 func (e *Editor) Attach(c Chip) {
+	e.dropSelection()
 	if len(e.chips) > lastChip-firstChip {
 		e.change(false)
 		e.put(clean(c.Text))

@@ -226,6 +226,28 @@ func TestYankPop(t *testing.T) {
 	}
 }
 
+// TestVimPaste: what is pasted while something is selected takes its place, and u brings the text back.
+func TestVimPaste(t *testing.T) {
+	for _, c := range []struct{ text, keys, paste, want string }{
+		{"say hello now", "0wve", "goodbye", "say goodbye now"},
+		{"one\ntwo\nthree", "ggjV", "2", "one\n2\nthree"},
+		{"one\n\nthree", "ggjV", "2", "one\n2\nthree"},
+		{"all", "0v$", strings.Repeat("line\n", 20), "[pasted text 1, 20 lines]"},
+	} {
+		var e Editor
+		e.Set(c.text)
+		e.SetVim(true)
+		e.Key("esc", "")
+		e.Key("text", c.keys)
+		if e.Key("paste", c.paste); e.Display() != c.want || e.Vim().Mode() != vim.Normal {
+			t.Errorf("%s: %q in %v, want %q", c.keys, e.Display(), e.Vim().Mode(), c.want)
+		}
+		if e.Key("text", "u"); e.Text() != c.text {
+			t.Errorf("%s: %q after u, want %q", c.keys, e.Text(), c.text)
+		}
+	}
+}
+
 // TestVim: with Vim's keys Esc leads to commands, what they change can be undone, and the next prompt begins with
 // typing.
 func TestVim(t *testing.T) {

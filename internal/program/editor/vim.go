@@ -25,6 +25,19 @@ func (e *Editor) Selected() (from, to int) {
 	return e.vim.Selection(e.text, e.at)
 }
 
+// dropSelection removes what is selected and ends the visual mode: what is pasted takes its place.
+func (e *Editor) dropSelection() {
+	if e.vim == nil || e.vim.Mode() != vim.Visual && e.vim.Mode() != vim.VisualLine {
+		return
+	}
+	from, to := e.Selected()
+	e.vimPress("esc")
+	if from < to {
+		e.change(false)
+		e.text, e.at = e.text[:from]+e.text[to:], from
+	}
+}
+
 // InFirstLine and InLastLine report whether the cursor is in the first or in the last line of the text.
 func (e *Editor) InFirstLine() bool { return e.lineStart() == 0 }
 func (e *Editor) InLastLine() bool  { return e.lineEnd() == len(e.text) }

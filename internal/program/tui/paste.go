@@ -19,6 +19,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/program/editor"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/media"
 )
 
 const (
@@ -67,7 +69,7 @@ func (a *app) pasteImage() {
 		}
 		return func() {
 			if err != nil {
-				a.view.hint = "There is no image in the clipboard: " + plain.Line(err.Error())
+				a.view.hint = "The clipboard has no image that can be sent: " + plain.Line(err.Error())
 				return
 			}
 			a.attachImage(file, len(data))
@@ -116,10 +118,13 @@ func clipboard(ctx context.Context, argv []string, path, project string) ([]byte
 	return nil, fmt.Errorf("%s is not installed", argv[0])
 }
 
-// imageFile writes a pasted image to a private file, which is removed when the program ends.
+// imageFile writes a pasted image to a private file, which is removed when the program ends. What is broken is said at
+// once, not when the prompt is sent.
 func (a *app) imageFile(data []byte) (string, error) {
-	if !isImage(data) {
-		return "", fmt.Errorf("%s", http.DetectContentType(data))
+	if _, err := media.Fit(&llm.Media{MIME: "image/png", Data: data}); err != nil {
+		return "", err
+	} else if !isImage(data) {
+		return "", errors.New("its content is a document")
 	}
 	a.pastes.Lock()
 	defer a.pastes.Unlock()

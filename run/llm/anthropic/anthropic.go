@@ -15,7 +15,9 @@ import (
 	"encoding/json"
 	"iter"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/internal/wire"
@@ -44,6 +46,7 @@ func New(e llm.Endpoint) llm.Model {
 type model struct {
 	e     llm.Endpoint
 	mends wire.Mends
+	deaf  atomic.Bool // the server does not know threads, and does not say so
 }
 
 func (m *model) Info() llm.Info { return m.e.Info }
@@ -62,8 +65,12 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 	if c := m.e.Cloud; c != nil {
 		url, header = c.URL, http.Header{}
 	}
-	return m.mends.Stream(schema.Messages, req, mends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
-		return wire.Stream(ctx, &m.e, url, header, body(m, req, made), &decoder{e: &m.e})
+	possible := mends
+	if m.e.Threads {
+		possible = append(slices.Clip(ofThreads), mends...)
+	}
+	return m.mends.Stream(schema.Messages, req, possible, func(made map[string]bool) iter.Seq2[llm.Event, error] {
+		return m.ask(ctx, url, header, req, made)
 	})
 }
 
@@ -73,6 +80,8 @@ const (
 	noTaskBudget   = "no task_budget"
 	noThinking     = "no thinking"
 	noCache        = "no cache_control"
+	noThreads      = "no thread"
+	noEfforts      = "no effort of messages"
 )
 
 var mends = []wire.Mend{
@@ -81,6 +90,13 @@ var mends = []wire.Mend{
 	{Name: noThinking, Fields: []string{"thinking", "output_config", "effort", "adaptive"}},
 	{Name: noCache, Fields: []string{"cache_control"}},
 	wire.NoImages, wire.PlainSchemas,
+}
+
+// ofThreads are the changes for servers that do not know all that threads need.
+var ofThreads = []wire.Mend{
+	{Name: noThreads, Fields: []string{"thread"}},
+	{Name: noEfforts, Fields: []string{"output_config", "block_binding", "thinking-binding", "mid-conversation"},
+		Words: [][]string{{"role", "system"}}},
 }
 
 // The parts of an answer.
@@ -109,6 +125,7 @@ type event struct {
 	Type    string     `json:"type"`
 	Index   wire.Count `json:"index"`
 	Message struct {
+		ID    string            `json:"id"`
 		Model string            `json:"model"`
 		Usage wire.Maybe[usage] `json:"usage"`
 	} `json:"message"`
@@ -163,9 +180,13 @@ type block struct {
 type decoder struct {
 	e      *llm.Endpoint
 	blocks []*block
+	id     string
 	model  string
 	usage  llm.Usage
 	stop   string
+
+	body   *wire.Body
+	prompt int // the tokens of the whole request
 
 	sources wire.Sources
 	failure string // of a search
@@ -197,8 +218,9 @@ func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
 	}
 	switch ev.Type {
 	case "message_start":
-		d.model = ev.Message.Model
+		d.id, d.model = ev.Message.ID, ev.Message.Model
 		ev.Message.Usage.Value.into(&d.usage)
+		return d.began()
 	case "content_block_start":
 		d.begin(ev.Index, &ev.ContentBlock, emit)
 	case "content_block_delta":

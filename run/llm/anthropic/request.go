@@ -20,6 +20,7 @@ type request struct {
 	Betas        []string      `json:"anthropic_beta,omitempty"`    // the same
 	MaxTokens    int           `json:"max_tokens"`
 	Stream       bool          `json:"stream,omitempty"`
+	Thread       *thread       `json:"thread,omitempty"`
 	Thinking     *thinking     `json:"thinking,omitempty"`
 	OutputConfig *outputConfig `json:"output_config,omitempty"`
 	Tools        []toolSpec    `json:"tools,omitempty"`
@@ -31,6 +32,13 @@ type thinking struct {
 	Type    string `json:"type"`
 	Budget  int    `json:"budget_tokens,omitempty"`
 	Display string `json:"display,omitempty"`
+
+	Binding *binding `json:"block_binding,omitempty"`
+}
+
+// A binding is what becomes of reasoning that was signed for other messages before it, or for other tools.
+type binding struct {
+	Mismatch string `json:"prefix_mismatch_behavior"` // drop_block
 }
 
 type outputConfig struct {
@@ -68,6 +76,13 @@ const (
 type message struct {
 	Role    string    `json:"role"`
 	Content []content `json:"content"`
+}
+
+// An effortMessage sets the effort of the answer after it.
+type effortMessage struct {
+	Role    string       `json:"role"`    // system
+	Content []content    `json:"content"` // empty
+	Config  outputConfig `json:"output_config"`
 }
 
 type content struct {
@@ -153,11 +168,21 @@ func body(m *model, req *llm.Request, made map[string]bool) *wire.Body {
 		}
 		out.OutputConfig.Task = &taskBudget{"tokens", e.TaskBudget}
 	}
-	return &wire.Body{
+	b := &wire.Body{
 		Head: out, List: "messages", Mark: mark, Turns: turns, Memo: req.Memo,
 		Owner: owner{m, made[wire.NoImages.Name], made[noThinkingBack]},
 		Items: func(i int) []any { return []any{message{string(turns[i].Role), contents(e, turns[i])}} },
 	}
+	if m.perMessage(req, made) {
+		b.Last = effortMessage{"system", []content{}, outputConfig{Effort: out.OutputConfig.Effort}}
+		out.Thinking.Binding = &binding{"drop_block"}
+		// The effort of the request is a part of what is cached, so it stays the same; the lowest is never refused.
+		out.OutputConfig.Effort = "low"
+	}
+	if m.threads(req, made) {
+		keep(b, out)
+	}
+	return b
 }
 
 // An owner is whose encoding a memo has.

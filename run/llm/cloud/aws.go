@@ -22,6 +22,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 )
 
 // awsKeys are credentials of AWS. A zero Expires: they do not expire.
@@ -179,14 +181,9 @@ func (a *aws) sso(ctx context.Context, all map[string]map[string]string, p map[s
 	} else {
 		key = start
 	}
-	sum := sha1.Sum([]byte(key))
-	data, err := os.ReadFile(filepath.Join(a.Home, ".aws", "sso", "cache", hex.EncodeToString(sum[:])+".json"))
-	var stored struct {
-		Token   string    `json:"accessToken"`
-		Expires time.Time `json:"expiresAt"`
-	}
-	if err != nil || json.Unmarshal(data, &stored) != nil || !a.Now().Before(stored.Expires) {
-		return awsKeys{}, fmt.Errorf("nobody is logged in to %s: aws sso login --profile %s", start, name)
+	stored, err := a.ssoToken(ctx, key, region)
+	if err != nil {
+		return awsKeys{}, fmt.Errorf("nobody is logged in to %s (%w): aws sso login --profile %s", start, err, name)
 	}
 	role := url.Values{"account_id": {p["sso_account_id"]}, "role_name": {p["sso_role_name"]}}
 	address := cmp.Or(a.get("AWS_ENDPOINT_URL_SSO"), "https://portal.sso."+region+".amazonaws.com") +
@@ -199,7 +196,7 @@ func (a *aws) sso(ctx context.Context, all map[string]map[string]string, p map[s
 			Expires int64  `json:"expiration"` // milliseconds
 		} `json:"roleCredentials"`
 	}
-	data, err = a.fetch(ctx, http.MethodGet, address, http.Header{"X-Amz-Sso_bearer_token": {stored.Token}}, nil, nil)
+	data, err := a.fetch(ctx, http.MethodGet, address, http.Header{"X-Amz-Sso_bearer_token": {stored.Token}}, nil, nil)
 	if err == nil {
 		err = json.Unmarshal(data, &out)
 	}
@@ -207,6 +204,79 @@ func (a *aws) sso(ctx context.Context, all map[string]map[string]string, p map[s
 		return awsKeys{}, fmt.Errorf("aws sso login --profile %s: %w", name, err)
 	}
 	return awsKeys{out.Keys.ID, out.Keys.Secret, out.Keys.Token, time.UnixMilli(out.Keys.Expires)}, nil
+}
+
+// An ssoToken is what aws sso login stores.
+type ssoToken struct {
+	Token   string    `json:"accessToken"`
+	Expires time.Time `json:"expiresAt"`
+	Refresh string    `json:"refreshToken"`
+	Client  string    `json:"clientId"`
+	Secret  string    `json:"clientSecret"`
+}
+
+// ssoToken returns the stored token of a session. One that expires is renewed, and stored again as AWS's tools do,
+// because the old refresh token may not count any more.
+func (a *aws) ssoToken(ctx context.Context, key, region string) (t ssoToken, err error) {
+	sum := sha1.Sum([]byte(key))
+	path := filepath.Join(a.Home, ".aws", "sso", "cache", hex.EncodeToString(sum[:])+".json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return t, errors.New("there is no token")
+	}
+	if err := json.Unmarshal(data, &t); err != nil {
+		return t, err
+	}
+	if a.Now().Add(renewBefore).Before(t.Expires) || t.Refresh == "" && a.Now().Before(t.Expires) {
+		return t, nil
+	}
+	if t.Refresh == "" || t.Client == "" {
+		return t, errors.New("the token has expired")
+	}
+	err = atomicfile.Update(path, 0o600, func(old []byte) ([]byte, error) {
+		var all map[string]any // also what is not known here
+		if err := errors.Join(json.Unmarshal(old, &t), json.Unmarshal(old, &all)); err != nil {
+			return nil, err
+		}
+		if a.Now().Add(renewBefore).Before(t.Expires) { // another program was faster
+			return old, nil
+		}
+		if err := a.renew(ctx, &t, region); err != nil {
+			return nil, err
+		}
+		all["accessToken"], all["refreshToken"] = t.Token, t.Refresh
+		all["expiresAt"] = t.Expires.UTC().Format(time.RFC3339)
+		return json.Marshal(all)
+	})
+	return t, err
+}
+
+// renew gets a new token for the refresh token of t.
+func (a *aws) renew(ctx context.Context, t *ssoToken, region string) error {
+	body, err := json.Marshal(map[string]string{"grantType": "refresh_token", "clientId": t.Client,
+		"clientSecret": t.Secret, "refreshToken": t.Refresh})
+	if err != nil {
+		return err
+	}
+	address := cmp.Or(a.get("AWS_ENDPOINT_URL_SSO_OIDC"), "https://oidc."+region+".amazonaws.com") + "/token"
+	data, err := a.fetch(ctx, http.MethodPost, address, http.Header{"Content-Type": {"application/json"}}, body, nil)
+	var out struct {
+		Token   string `json:"accessToken"`
+		Refresh string `json:"refreshToken"`
+		Seconds int    `json:"expiresIn"`
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err == nil && out.Token == "" {
+		err = errors.New("the answer has none")
+	}
+	if err != nil {
+		return fmt.Errorf("the token is not renewed: %w", err)
+	}
+	t.Token, t.Refresh = out.Token, cmp.Or(out.Refresh, t.Refresh)
+	t.Expires = a.Now().Add(time.Duration(out.Seconds) * time.Second)
+	return nil
 }
 
 // A credentialFile is the form in which programs, containers and machines give credentials.

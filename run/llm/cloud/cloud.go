@@ -74,7 +74,7 @@ func Open(k Kind, model string, gemini, chat bool, o Options) (*llm.Cloud, error
 	o.Base = strings.TrimRight(o.Base, "/")
 	switch k {
 	case Bedrock:
-		return openBedrock(model, o)
+		return openBedrock(model, chat, o)
 	case Vertex:
 		return openVertex(model, gemini, o)
 	case Azure:
@@ -97,12 +97,23 @@ func bearer(token string) authorizer {
 	}
 }
 
-func openBedrock(model string, o Options) (*llm.Cloud, error) {
+// openBedrock returns the way to Claude, in the Messages format, or to the models of others, which Bedrock has in the
+// format of Chat Completions.
+func openBedrock(model string, chat bool, o Options) (*llm.Cloud, error) {
 	a := &aws{Options: o}
 	region := a.region()
 	base := cmp.Or(o.Base, "https://bedrock-runtime."+region+".amazonaws.com")
 	c := &llm.Cloud{URL: base + "/model/" + url.PathEscape(model) + "/invoke-with-response-stream",
 		Version: "bedrock-2023-05-31", Unstreamed: true}
+	if chat {
+		for _, vendor := range [...]string{"amazon.", "meta.", "cohere.", "ai21.", "writer."} {
+			if strings.HasPrefix(model, vendor) || strings.Contains(model, "."+vendor) {
+				return nil, fmt.Errorf("%s is there only in the format Converse, which Knack does not speak: choose a model of "+
+					"Anthropic, OpenAI, DeepSeek, Qwen, Mistral, Moonshot or Z.AI", model)
+			}
+		}
+		c = &llm.Cloud{URL: base + "/openai/v1/chat/completions"}
+	}
 	switch {
 	case o.on("CLAUDE_CODE_SKIP_BEDROCK_AUTH"):
 		c.Authorize = none
@@ -190,10 +201,7 @@ func openAzure(deployment string, chat bool, o Options) (*llm.Cloud, error) {
 	case token != "":
 		c.Authorize = bearer(token)
 	default:
-		var err error
-		if c.Authorize, err = entra(o); err != nil {
-			return nil, err
-		}
+		c.Authorize = entra(o)
 	}
 	return c, nil
 }

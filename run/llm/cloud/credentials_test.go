@@ -42,6 +42,13 @@ func credentialServer(t *testing.T) *httptest.Server {
 			r.URL.Query().Get("account_id") == "123" && r.URL.Query().Get("role_name") == "dev":
 			io.WriteString(w, `{"roleCredentials":{"accessKeyId":"FROMSSO","secretAccessKey":"s","sessionToken":"t",`+
 				`"expiration":1795957200000}}`)
+		case path == "/token" && strings.Contains(string(body), `"refreshToken":"again"`) &&
+			strings.Contains(string(body), `"clientId":"c"`):
+			io.WriteString(w, `{"accessToken":"sso-token","expiresIn":28800,"refreshToken":"and again"}`)
+		case path == "/metadata/identity/oauth2/token" && r.Header.Get("Metadata") == "true" &&
+			r.URL.Query().Get("resource") == "https://cognitiveservices.azure.com",
+			path == "/app" && r.Header.Get("X-Identity-Header") == "h":
+			io.WriteString(w, `{"access_token":"of `+strings.TrimPrefix(path, "/")+`","expires_on":"4102444800"}`)
 		case path == "/" && (form.Get("Action") == "AssumeRole" && strings.Contains(r.Header.Get("Authorization"),
 			"Credential=BASE/") || form.Get("WebIdentityToken") == "web-token"):
 			action := form.Get("Action")
@@ -49,7 +56,8 @@ func credentialServer(t *testing.T) *httptest.Server {
 				`<AccessKeyId>%s</AccessKeyId><SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>`+
 				`<Expiration>2026-11-28T13:00:00Z</Expiration></Credentials></%[1]sResult></%[1]sResponse>`, action,
 				form.Get("RoleArn"))
-		case path == "/tenant/oauth2/v2.0/token" && form.Get("client_secret") == "good" || path == "/google":
+		case path == "/tenant/oauth2/v2.0/token" && (form.Get("client_secret") == "good" ||
+			form.Get("client_assertion") == "web-token"), path == "/google":
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, `{"access_token":"token","token_type":"Bearer","expires_in":3600}`)
 		default:
@@ -93,6 +101,19 @@ sso_start_url = https://old.awsapps.com/start
 sso_region = us-east-1
 sso_account_id = 123
 sso_role_name = dev
+[profile old]
+sso_session = old
+sso_account_id = 123
+sso_role_name = dev
+[sso-session old]
+sso_region = us-east-1
+sso_start_url = https://corp.awsapps.com/start
+[profile refused]
+sso_session = refused
+sso_account_id = 123
+sso_role_name = dev
+[sso-session refused]
+sso_region = us-east-1
 [profile role]
 role_arn = FROMROLE
 source_profile = base
@@ -123,12 +144,21 @@ credential_process = echo no
 		write(t, filepath.Join(home, ".aws", "sso", "cache", hex.EncodeToString(sum[:])+".json"),
 			`{"accessToken":"sso-token","expiresAt":"`+expires+`"}`)
 	}
+	stored := func(session string) string {
+		sum := sha1.Sum([]byte(session))
+		return filepath.Join(home, ".aws", "sso", "cache", hex.EncodeToString(sum[:])+".json")
+	}
+	const old = `{"accessToken":"old","expiresAt":"2026-11-28T11:00:00Z","clientId":"c","clientSecret":"s",`
+	write(t, stored("old"), old+`"refreshToken":"again","registrationExpiresAt":"2027-01-01T00:00:00Z"}`)
+	write(t, stored("refused"), old+`"refreshToken":"no"}`)
 	token := write(t, filepath.Join(home, "web"), "web-token\n")
 	for _, c := range []struct{ env, want string }{
 		{"", "FROMFILE"},
 		{"AWS_ACCESS_KEY_ID=FROMENV AWS_SECRET_ACCESS_KEY=s", "FROMENV"},
 		{"AWS_PROFILE=sso", "FROMSSO"},
 		{"AWS_PROFILE=expired", "aws sso login --profile expired"},
+		{"AWS_PROFILE=old", "FROMSSO"},
+		{"AWS_PROFILE=refused", "the token is not renewed: HTTP 403 Forbidden): aws sso login --profile refused"},
 		{"AWS_PROFILE=role", "FROMROLE"},
 		{"AWS_PROFILE=own", "FROMOWN"},
 		{"AWS_PROFILE=loop", "refers to itself"},
@@ -146,7 +176,7 @@ credential_process = echo no
 			continue
 		}
 		env := map[string]string{"AWS_ENDPOINT_URL_STS": s.URL, "AWS_ENDPOINT_URL_SSO": s.URL,
-			"AWS_EC2_METADATA_SERVICE_ENDPOINT": s.URL}
+			"AWS_ENDPOINT_URL_SSO_OIDC": s.URL, "AWS_EC2_METADATA_SERVICE_ENDPOINT": s.URL}
 		now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 		a := &aws{Options: Options{Home: home, Client: s.Client(), Now: func() time.Time { return now },
 			Getenv: func(name string) string { return env[name] }}}
@@ -167,6 +197,13 @@ credential_process = echo no
 		}
 		if c.env == "" && a.region() != "eu-central-1" {
 			t.Error(a.region())
+		}
+	}
+	renewed, err := os.ReadFile(stored("old"))
+	for _, want := range []string{`"refreshToken":"and again"`, `"registrationExpiresAt":"2027-01-01`,
+		`"expiresAt":"2026-11-28T20:00:00Z"`} {
+		if err != nil || !strings.Contains(string(renewed), want) {
+			t.Errorf("%s, %v; it lacks %s", renewed, err, want)
 		}
 	}
 }
@@ -204,6 +241,7 @@ func TestTokens(t *testing.T) {
 		"client_email": "a@b", "token_uri": s.URL + "/google",
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))})
 	write(t, filepath.Join(home, "account.json"), string(account))
+	write(t, filepath.Join(home, "pod"), "web-token\n")
 	write(t, filepath.Join(home, "other.json"), `{"type":"external_account"}`)
 	for _, c := range []struct {
 		kind      Kind
@@ -217,7 +255,13 @@ func TestTokens(t *testing.T) {
 		{Azure, "AZURE_OPENAI_AD_TOKEN=given", "Bearer given"},
 		{Azure, "AZURE_TENANT_ID=tenant AZURE_CLIENT_ID=i AZURE_CLIENT_SECRET=good", "Bearer token"},
 		{Azure, "AZURE_TENANT_ID=tenant AZURE_CLIENT_ID=i AZURE_CLIENT_SECRET=bad", "no token: access_denied"},
-		{Azure, "", "no key: set AZURE_OPENAI_API_KEY"},
+		{Azure, "AZURE_TENANT_ID=tenant AZURE_CLIENT_ID=i AZURE_FEDERATED_TOKEN_FILE=" + filepath.Join(home, "pod"),
+			"Bearer token"},
+		{Azure, "AZURE_FEDERATED_TOKEN_FILE=x", "no key: set AZURE_OPENAI_API_KEY"},
+		{Azure, "AZURE_POD_IDENTITY_AUTHORITY_HOST=" + s.URL, "Bearer of metadata/identity/oauth2/token"},
+		{Azure, "IDENTITY_ENDPOINT=" + s.URL + "/app IDENTITY_HEADER=h", "Bearer of app"},
+		{Azure, "IDENTITY_ENDPOINT=" + s.URL + "/app IDENTITY_HEADER=x", "the identity of this application: HTTP 403"},
+		{Azure, "AZURE_POD_IDENTITY_AUTHORITY_HOST=" + s.URL + "/none", "no key: set AZURE_OPENAI_API_KEY"},
 		{Bedrock, "CLAUDE_CODE_SKIP_BEDROCK_AUTH=1", ""},
 	} {
 		env := map[string]string{"AZURE_AUTHORITY_HOST": s.URL}
@@ -270,6 +314,12 @@ func TestAddresses(t *testing.T) {
 		}})
 		if err != nil || way.URL != c.want {
 			t.Errorf("%s %s: %v, %v", c.kind, c.env, way, err)
+		}
+	}
+	for _, model := range []string{"amazon.nova-pro-v1:0", "us.meta.llama4-scout-17b-instruct-v1:0"} {
+		if _, err := Open(Bedrock, model, false, true, Options{Key: "k"}); err == nil ||
+			!strings.Contains(err.Error(), model+" is there only in the format Converse") {
+			t.Error(err)
 		}
 	}
 	if _, err := Open(Azure, "m", false, false, Options{Key: "k"}); err == nil ||

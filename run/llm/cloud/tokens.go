@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
@@ -51,22 +52,89 @@ func (s *source) authorize(client *http.Client, r *http.Request) error {
 	return nil
 }
 
-// entra gets tokens from Microsoft Entra for an application's secret.
-func entra(o Options) (authorizer, error) {
-	tenant, id, secret := o.get("AZURE_TENANT_ID"), o.get("AZURE_CLIENT_ID"), o.get("AZURE_CLIENT_SECRET")
-	if tenant == "" || id == "" || secret == "" {
-		return nil, errors.New("no key: set AZURE_OPENAI_API_KEY, AZURE_OPENAI_AD_TOKEN, or AZURE_TENANT_ID, " +
-			"AZURE_CLIENT_ID and AZURE_CLIENT_SECRET")
-	}
-	host := strings.TrimRight(cmp.Or(o.get("AZURE_AUTHORITY_HOST"), "https://login.microsoftonline.com"), "/")
-	config := &clientcredentials.Config{ClientID: id, ClientSecret: secret,
-		TokenURL:  host + "/" + url.PathEscape(tenant) + "/oauth2/v2.0/token",
-		Scopes:    []string{"https://cognitiveservices.azure.com/.default"},
-		AuthStyle: oauth2.AuthStyleInParams}
-	s := &source{open: func(ctx context.Context) (oauth2.TokenSource, error) { return config.TokenSource(ctx), nil }}
+// entra gets tokens from Microsoft Entra: for an application's secret, for a token that Kubernetes puts into a file, or
+// from the service of a machine of Azure, which knows the identity that it has.
+func entra(o Options) authorizer {
+	s := &source{open: func(ctx context.Context) (oauth2.TokenSource, error) {
+		if o.get("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE") == "" {
+			return identity{o}, nil
+		}
+		return tokenSource(func() (*oauth2.Token, error) { return o.application(ctx) }), nil
+	}}
 	return func(_ context.Context, r *http.Request, _ [sha256.Size]byte) error {
 		return s.authorize(o.Client, r)
-	}, nil
+	}
+}
+
+type tokenSource func() (*oauth2.Token, error)
+
+func (f tokenSource) Token() (*oauth2.Token, error) { return f() }
+
+// azureScope is what models of Azure are a part of.
+const azureScope = "https://cognitiveservices.azure.com"
+
+// noKey is the error of Azure without anything that shows who asks.
+func noKey() error {
+	return errors.New("no key: set AZURE_OPENAI_API_KEY, AZURE_OPENAI_AD_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID " +
+		"and AZURE_CLIENT_SECRET; or give the machine an identity, if it is one of Azure")
+}
+
+// application gets a token for a secret, or for the token in a file, which changes.
+func (o *Options) application(ctx context.Context) (*oauth2.Token, error) {
+	tenant, id, file := o.get("AZURE_TENANT_ID"), o.get("AZURE_CLIENT_ID"), o.get("AZURE_FEDERATED_TOKEN_FILE")
+	if tenant == "" || id == "" {
+		return nil, noKey()
+	}
+	host := strings.TrimRight(cmp.Or(o.get("AZURE_AUTHORITY_HOST"), "https://login.microsoftonline.com"), "/")
+	config := &clientcredentials.Config{ClientID: id, ClientSecret: o.get("AZURE_CLIENT_SECRET"),
+		TokenURL: host + "/" + url.PathEscape(tenant) + "/oauth2/v2.0/token",
+		Scopes:   []string{azureScope + "/.default"}, AuthStyle: oauth2.AuthStyleInParams}
+	if config.ClientSecret == "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		config.EndpointParams = url.Values{"client_assertion": {strings.TrimSpace(string(data))},
+			"client_assertion_type": {"urn:ietf:params:oauth:client-assertion-type:jwt-bearer"}}
+	}
+	return config.Token(ctx)
+}
+
+// An identity gets tokens from the service of a machine, or of an application in App Service.
+type identity struct{ Options }
+
+// Token asks the service. Elsewhere nothing has its address.
+func (i identity) Token() (*oauth2.Token, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), machineTime)
+	defer cancel()
+	address, version := i.get("IDENTITY_ENDPOINT"), "2019-08-01"
+	name, value := "X-Identity-Header", i.get("IDENTITY_HEADER")
+	if address == "" {
+		base := cmp.Or(i.get("AZURE_POD_IDENTITY_AUTHORITY_HOST"), "http://169.254.169.254")
+		address, version = base+"/metadata/identity/oauth2/token", "2018-02-01"
+		name, value = "Metadata", "true"
+	}
+	query := url.Values{"api-version": {version}, "resource": {azureScope}}
+	if id := i.get("AZURE_CLIENT_ID"); id != "" {
+		query.Set("client_id", id)
+	}
+	data, err := (&aws{Options: i.Options}).fetch(ctx, http.MethodGet, address+"?"+query.Encode(),
+		http.Header{name: {value}}, nil, nil)
+	var out struct {
+		Token   string      `json:"access_token"`
+		Expires json.Number `json:"expires_on"` // in seconds, also as a text
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	seconds, _ := out.Expires.Int64() // without it, the next request asks again
+	switch {
+	case i.get("IDENTITY_ENDPOINT") != "" && err != nil:
+		return nil, fmt.Errorf("the identity of this application: %w", err)
+	case err != nil || out.Token == "":
+		return nil, noKey()
+	}
+	return &oauth2.Token{AccessToken: out.Token, TokenType: "Bearer", Expiry: time.Unix(max(seconds, 1), 0)}, nil
 }
 
 // adc gets tokens from application default credentials: a file that GOOGLE_APPLICATION_CREDENTIALS names or gcloud

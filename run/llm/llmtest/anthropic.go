@@ -14,7 +14,12 @@ import (
 
 // anthropicFormat is the Messages format. It rejects requests for the reasons in the vendor's
 // documentation and error messages.
-type anthropicFormat struct{}
+type anthropicFormat struct {
+	thread *anthropicThread // of the request; nil: none
+	code   string           // of the refusal; may be ""
+	whole  anthropicRequest // the request, with what the server kept
+	id     string           // of the answer
+}
 
 type anthropicRequest struct {
 	Model        string             `json:"model"`
@@ -23,6 +28,7 @@ type anthropicRequest struct {
 	System       []anthropicContent `json:"system"`
 	Messages     []anthropicMessage `json:"messages"`
 	Metadata     json.RawMessage    `json:"metadata"`
+	Thread       *anthropicThread   `json:"thread"`
 	OutputConfig *struct {
 		Effort *string `json:"effort"`
 		Task   *struct {
@@ -35,6 +41,9 @@ type anthropicRequest struct {
 		Type    string `json:"type"`
 		Budget  int    `json:"budget_tokens"`
 		Display string `json:"display"`
+		Binding *struct {
+			Mismatch string `json:"prefix_mismatch_behavior"`
+		} `json:"block_binding"`
 	} `json:"thinking"`
 	Tools []struct {
 		Type        string          `json:"type"`
@@ -56,6 +65,9 @@ type anthropicCache struct {
 type anthropicMessage struct {
 	Role    string             `json:"role"`
 	Content []anthropicContent `json:"content"`
+	Config  *struct {
+		Effort string `json:"effort"`
+	} `json:"output_config"`
 }
 
 type anthropicContent struct {
@@ -79,7 +91,7 @@ type anthropicContent struct {
 	Cache *anthropicCache `json:"cache_control"`
 }
 
-func (anthropicFormat) fail(status int, kind llm.ErrorKind, message string) []byte {
+func (f *anthropicFormat) fail(status int, kind llm.ErrorKind, message string) []byte {
 	typ := map[llm.ErrorKind]string{
 		llm.Invalid: "invalid_request_error", llm.Auth: "authentication_error", llm.RateLimit: "rate_limit_error",
 		llm.Overloaded: "overloaded_error", llm.Server: "api_error", llm.Broken: "api_error",
@@ -88,12 +100,15 @@ func (anthropicFormat) fail(status int, kind llm.ErrorKind, message string) []by
 	if kind == llm.Overflow && message == "" {
 		message = "prompt is too long: 200001 tokens > 200000 maximum"
 	}
-	data, _ := json.Marshal(object{"type": "error", "error": object{"type": typ, "message": message},
-		"request_id": "req_test"})
+	report := object{"type": typ, "message": message}
+	if f.code != "" {
+		report["details"] = object{"error_code": f.code}
+	}
+	data, _ := json.Marshal(object{"type": "error", "error": report, "request_id": "req_test"})
 	return data
 }
 
-func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v requestText, refusal string) {
+func (f *anthropicFormat) check(s *Server, r *http.Request, body []byte) (v requestText, refusal string) {
 	no := func(format string, args ...any) (requestText, string) {
 		return requestText{}, fmt.Sprintf(format, args...)
 	}
@@ -107,6 +122,9 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v request
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&req); err != nil {
 		return no("%v", err)
+	}
+	if why := f.expand(s, r, &req); why != "" {
+		return no("%s", why)
 	}
 	switch {
 	case req.Model == "":
@@ -133,6 +151,10 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v request
 	if t := req.Thinking; t != nil {
 		switch t.Type {
 		case "adaptive", "disabled":
+			if b := t.Binding; b != nil && (t.Type == "disabled" || b.Mismatch != "drop_block" ||
+				!strings.Contains(r.Header.Get("Anthropic-Beta"), "thinking-binding-controls-2026-08-01")) {
+				return no("thinking.%s.block_binding: Extra inputs are not permitted", t.Type)
+			}
 		case "enabled":
 			budget = true
 			if t.Budget < 1024 {
@@ -188,6 +210,12 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v request
 	seen := map[string]bool{} // IDs of all calls
 	var open []string         // calls of the previous message, in order
 	for i, m := range req.Messages {
+		if m.Role == "system" {
+			if why := effortOf(r, req.Messages, i); why != "" {
+				return no("messages.%d.%s", i, why)
+			}
+			continue
+		}
 		if m.Role != "user" && m.Role != "assistant" {
 			return no("messages.%d.role: %q", i, m.Role)
 		}
@@ -325,6 +353,20 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v request
 	return v, ""
 }
 
+// effortOf explains why a message of the role system is refused. Only one that sets an effort is known here, and only
+// before an answer.
+func effortOf(r *http.Request, all []anthropicMessage, i int) string {
+	switch m := all[i]; {
+	case !strings.Contains(r.Header.Get("Anthropic-Beta"), "mid-conversation-output-config-2026-07-01"):
+		return "role: system"
+	case len(m.Content) > 0 || m.Config == nil || llm.EffortLevel(m.Config.Effort) != m.Config.Effort:
+		return "output_config"
+	case i+1 < len(all) && all[i+1].Role != "assistant":
+		return "output_config: it must be before an answer"
+	}
+	return ""
+}
+
 // thinkingFirst checks that, with a thinking budget, the answer whose calls are being answered
 // begins with its thinking. It returns the vendor's error, or "".
 func thinkingFirst(msgs []anthropicMessage) string {
@@ -389,19 +431,21 @@ func rootObject(schema json.RawMessage) string {
 	return ""
 }
 
-func (anthropicFormat) frames(s *Server, a *Answer) []string {
+func (f *anthropicFormat) frames(s *Server, a *Answer) []string {
 	var out []string
 	add := func(name string, data object) {
 		data["type"] = name
 		out = append(out, sse(name, data))
 	}
 	u := a.Usage
+	f.id = f.nextID(s)
 	add("message_start", object{"message": object{
-		"id": "msg_test", "type": "message", "role": "assistant", "model": "claude-test", "content": []any{},
+		"id": f.id, "type": "message", "role": "assistant", "model": "claude-test", "content": []any{},
 		"stop_reason": nil, "usage": object{"input_tokens": u.Input, "cache_read_input_tokens": u.CacheRead,
 			"cache_creation_input_tokens": u.CacheWrite, "output_tokens": 1},
 	}})
 	add("ping", object{})
+	f.keep(s, a)
 	index := 0
 	blockOf := func(start object, deltas ...object) {
 		add("content_block_start", object{"index": index, "content_block": start})

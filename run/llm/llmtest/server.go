@@ -42,6 +42,10 @@ type Server struct {
 	refused  []string
 	record   io.Writer
 	signed   map[string]bool // signatures that this server accepts
+
+	threads Threads
+	kept    map[string]anthropicRequest // by the ID of an answer; what was continued is empty
+	wholes  []json.RawMessage
 }
 
 // A Recorded is one request that a Server received.
@@ -53,7 +57,7 @@ type Recorded struct {
 
 // NewServer starts a server on the loopback interface. The caller must close it.
 func NewServer(answers ...Answer) *Server {
-	s := &Server{answers: answers, signed: map[string]bool{}}
+	s := &Server{answers: answers, signed: map[string]bool{}, kept: map[string]anthropicRequest{}}
 	s.http = httptest.NewServer(s)
 	s.URL = s.http.URL
 	return s
@@ -138,7 +142,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var key string
 	switch path := r.URL.Path; {
 	case path == "/v1/messages":
-		f, key = anthropicFormat{}, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		f, key = &anthropicFormat{}, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if key == "" {
 			key = r.Header.Get("X-Api-Key")
 		}

@@ -50,6 +50,7 @@ type Provider struct {
 	Configured bool   `json:"-"` // the user's settings contain its base URL
 	KeyHelper  string `json:"-"` // command that prints the key
 	Proxy      string `json:"-"` // URL
+	Threads    bool   `json:"-"` // it may keep conversations
 }
 
 // A Format is the API format of a provider.
@@ -69,7 +70,8 @@ type Model struct {
 	MaxOutput int      `json:"maxOutputTokens,omitempty" old:"max_output"`
 	Takes     string   `json:"takes,omitempty"` // words: image, pdf
 	Thinking  bool     `json:"thinking,omitempty"`
-	Budget    bool     `json:"budget,omitempty"` // thinking is set as a number of tokens, not as a level
+	Budget    bool     `json:"budget,omitempty"`  // thinking is set as a number of tokens, not as a level
+	Efforts   bool     `json:"efforts,omitempty"` // an effort can be set for each answer (Messages)
 	Input     float64  `json:"input,omitempty"`
 	Output    float64  `json:"output,omitempty"`
 	Read      float64  `json:"read,omitempty"`
@@ -114,7 +116,7 @@ func mergeProvider(p, x Provider) Provider {
 	set(&p.UseEnv, x.UseEnv)
 	set(&p.KeyHelper, x.KeyHelper)
 	set(&p.Proxy, x.Proxy)
-	p.Configured = p.Configured || x.Configured
+	p.Configured, p.Threads = p.Configured || x.Configured, p.Threads || x.Threads
 	if x.KeyEnv != nil {
 		p.KeyEnv = x.KeyEnv
 	}
@@ -343,7 +345,7 @@ func withoutDate(name string) string {
 func (t Table) Endpoint(p Provider, name string, getenv func(string) string) (llm.Endpoint, Format) {
 	m, _ := t.findModel(p, name)
 	e := llm.Endpoint{
-		Name: p.cloudName(name), BaseURL: p.Base, Budget: m.Budget,
+		Name: p.cloudName(name), BaseURL: p.Base, Budget: m.Budget, Threads: p.Threads, Efforts: m.Efforts,
 		Info: llm.Info{
 			ID: p.Name + "/" + name, Window: m.Window, MaxOutput: m.MaxOutput, Thinking: m.Thinking,
 			Vision: strings.Contains(m.Takes, "image"), Documents: strings.Contains(m.Takes, "pdf"),
@@ -362,8 +364,11 @@ func (t Table) Endpoint(p Provider, name string, getenv func(string) string) (ll
 	if format == "" {
 		format = Chat
 	}
-	if p.Cloud == "vertex" && isGemini(name) {
+	switch {
+	case p.Cloud == "vertex" && isGemini(name):
 		format = Gemini
+	case p.Cloud == "bedrock" && !isClaude(name):
+		format = Chat
 	}
 	if getenv != nil && p.BaseEnv != "" && !p.Configured {
 		if base := getenv(p.BaseEnv); base != "" {

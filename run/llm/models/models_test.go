@@ -172,7 +172,7 @@ func TestKnown(t *testing.T) {
 	}
 	want := []string{
 		`models.known: box/gemma: colour: it is not a key; the keys are contextWindow, maxOutputTokens, takes, thinking, ` +
-			`budget, input, output, read, write, long`,
+			`budget, efforts, input, output, read, write, long`,
 		`models.known: llama: max-output-tokens: it is not a key; did you mean maxOutputTokens?`,
 		`models.known: llama: output: 4096 is not a price: it is US dollars for a million tokens; the limit of tokens is ` +
 			`maxOutputTokens`,

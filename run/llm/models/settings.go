@@ -23,6 +23,9 @@ type ProviderSettings struct {
 	Fast      string            `json:"fast"` // Fast, Default and Strong are names of models
 	Default   string            `json:"default"`
 	Strong    string            `json:"strong"`
+
+	// MessageThreads lets the provider keep conversations: llm.Endpoint.Threads.
+	MessageThreads bool `json:"messageThreads"`
 }
 
 // A Mistake is an error in a setting.
@@ -81,7 +84,7 @@ func Settings(providers, known json.RawMessage) (t Table, ignored []*Mistake, er
 			return wrong(name, "baseURL", "%q is not an http or https URL", s.BaseURL)
 		}
 		p := Provider{Name: name, Format: s.Format, Base: s.BaseURL, Header: s.Headers, KeyHelper: s.KeyHelper,
-			Proxy: s.Proxy, Configured: s.BaseURL != ""}
+			Proxy: s.Proxy, Configured: s.BaseURL != "", Threads: s.MessageThreads}
 		if s.KeyEnv != "" {
 			p.KeyEnv = []string{s.KeyEnv}
 		}

@@ -120,24 +120,24 @@ func builtIn() Table {
 		Aliases: map[string]string{"haiku": "fast", "sonnet": "default", "opus": "strong"},
 		Models: map[string]Model{
 			"anthropic/claude-fable-5-2": {
-				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 8, Output: 40,
-				Read: 0.025, Write: 1.25,
+				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Efforts: true, Input: 8,
+				Output: 40, Read: 0.025, Write: 1.25,
 			},
 			"anthropic/claude-fable-5-1": {
-				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 10, Output: 50,
-				Read: 0.025, Write: 1.25,
+				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Efforts: true, Input: 10,
+				Output: 50, Read: 0.025, Write: 1.25,
 			},
 			"anthropic/claude-fable-5": {
 				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 10, Output: 50,
 				Read: 0.1, Write: 1.25,
 			},
 			"anthropic/claude-opus-5-5": {
-				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 4, Output: 20,
-				Read: 0.05, Write: 1.25,
+				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Efforts: true, Input: 4,
+				Output: 20, Read: 0.05, Write: 1.25,
 			},
 			"anthropic/claude-opus-5": {
-				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 5, Output: 25,
-				Read: 0.1, Write: 1.25,
+				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Efforts: true, Input: 5,
+				Output: 25, Read: 0.1, Write: 1.25,
 			},
 			"anthropic/claude-opus-4-8": {
 				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 5, Output: 25,
@@ -156,8 +156,8 @@ func builtIn() Table {
 				Output: 25, Read: 0.1, Write: 1.25,
 			},
 			"anthropic/claude-sonnet-5-5": {
-				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
-				Read: 0.05, Write: 1.25,
+				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Efforts: true, Input: 2,
+				Output: 10, Read: 0.05, Write: 1.25,
 			},
 			"anthropic/claude-sonnet-5": {
 				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
@@ -172,8 +172,8 @@ func builtIn() Table {
 				Output: 15, Read: 0.1, Write: 1.25,
 			},
 			"anthropic/claude-haiku-5-5": {
-				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 0.1, Output: 0.5,
-				Read: 0.1, Write: 1.25, Long: llm.Long{Above: 100000, Input: 5, Output: 5},
+				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Efforts: true, Input: 0.1,
+				Output: 0.5, Read: 0.1, Write: 1.25, Long: llm.Long{Above: 100000, Input: 5, Output: 5},
 			},
 			"anthropic/claude-haiku-4-5": {
 				Window: 200_000, MaxOutput: 64_000, Takes: "image pdf", Thinking: true, Budget: true, Input: 1,

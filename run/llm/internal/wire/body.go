@@ -29,6 +29,15 @@ type Body struct {
 
 	Memo  *llm.Memo // nil: nothing is kept
 	Owner any       // the encoder; data that another one stored in the Memo is not used
+
+	// Last is an item after the turns. With a Memo it stays before the answer in later requests; nil: none.
+	Last any
+
+	// Thread makes the head of a request that continues the answer with an ID, and has only the turns after it; nil: the
+	// whole conversation is sent. It needs a Memo.
+	Thread func(answer string) any
+
+	sent *thread // the request, if it has a Thread or a Last and was made
 }
 
 // An encoding is the data that a Memo stores: what was sent last.
@@ -38,6 +47,7 @@ type encoding struct {
 	first            llm.Role     // of the first turn; the roles alternate
 	recent           int          // the Body's Recent
 	turns            []encodedTurn
+	sent             *thread // the last request with a Thread or a Last
 }
 
 // An encodedValue is a value and its JSON.
@@ -83,24 +93,32 @@ func (b *Body) join(k *encoding) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.encode(k); err != nil {
+	same, err := b.encode(k)
+	if err != nil {
 		return nil, err
+	}
+	turns, last := k.turns, len(k.turns)-1
+	if b.Thread != nil || b.Last != nil {
+		if head, turns, err = b.next(k, head, same); err != nil {
+			return nil, err
+		}
 	}
 	list := `"` + b.List + `":[`
 	if head = head[:len(head)-1]; len(head) > 1 { // without the closing brace
 		list = "," + list
 	}
-	out := append(make([][]byte, 0, len(k.turns)+10), head, []byte(list))
+	out := append(make([][]byte, 0, len(turns)+10), head, []byte(list))
 	empty := len(b.First) == 0
 	if !empty {
 		out = append(out, first[1:len(first)-1]) // without the brackets
 	}
-	for i, t := range k.turns {
+	for i, t := range turns {
+		i += len(k.turns) - len(turns)
 		json := t.json
 		if empty && len(json) > 0 {
 			json, empty = json[1:], false // the comma before the first item
 		}
-		if last := len(k.turns) - 1; b.Mark != "" && (i == last || i == last-2) {
+		if b.Mark != "" && (i == last || i == last-2) {
 			end := len(json) - len("}]}")
 			out = append(out, json[:end], []byte(b.Mark))
 			json = json[end:]
@@ -108,6 +126,9 @@ func (b *Body) join(k *encoding) ([][]byte, error) {
 		if len(json) > 0 {
 			out = append(out, json)
 		}
+	}
+	if b.sent != nil && len(b.sent.last) > 0 {
+		out = append(out, b.sent.last)
 	}
 	if string(tail) == "{}" || string(tail) == "null" {
 		return append(out, []byte("]}\n")), nil
@@ -128,8 +149,8 @@ func (e *encodedValue) encode(v any) ([]byte, error) {
 	return e.json, nil
 }
 
-// encode updates k to the turns of this request. It keeps those before the first change.
-func (b *Body) encode(k *encoding) error {
+// encode updates k to the turns of this request. It keeps those before the first change, and returns their number.
+func (b *Body) encode(k *encoding) (same int, err error) {
 	if len(b.Turns) > 0 && b.Turns[0].Role != k.first {
 		k.first, k.turns = b.Turns[0].Role, nil
 	}
@@ -144,8 +165,11 @@ func (b *Body) encode(k *encoding) error {
 	var buf bytes.Buffer
 	ends := make([]int, 0, len(b.Turns)-n)
 	for i := n; i < len(b.Turns); i++ {
+		if k.sent.answeredAt(i) {
+			buf.Write(k.sent.last)
+		}
 		if err := writeItems(&buf, b.Items(i)); err != nil {
-			return err
+			return 0, err
 		}
 		ends = append(ends, buf.Len())
 	}
@@ -155,7 +179,7 @@ func (b *Body) encode(k *encoding) error {
 		k.turns = append(k.turns, encodedTurn{b.Turns[n+i].Parts, all[start:end:end]})
 		start = end
 	}
-	return nil
+	return n, nil
 }
 
 // encodes reports whether e was encoded from parts. It does not compare what parts point to, because

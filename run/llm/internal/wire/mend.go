@@ -93,7 +93,7 @@ func needed(possible []Mend, made map[string]bool, req *llm.Request, err error) 
 	if !errors.As(err, &e) || e.Kind != llm.Invalid && e.Kind != llm.Server {
 		return ""
 	}
-	message := strings.ToLower(e.Message)
+	message := strings.ToLower(e.Message + " " + CodeOf(e))
 	for _, x := range possible {
 		if !made[x.Name] && (x.Applies == nil || x.Applies(req)) && x.fits(message) {
 			return x.Name

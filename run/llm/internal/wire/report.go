@@ -23,6 +23,7 @@ type report struct {
 
 	reasons []string
 	wait    time.Duration
+	detail  string // Anthropic's error_code
 }
 
 // A body is the JSON of a report, and of what servers wrap around it.
@@ -144,6 +145,12 @@ func (r *report) addMetadata(data json.RawMessage) {
 }
 
 func (r *report) addDetails(data json.RawMessage) {
+	var one struct {
+		Code string `json:"error_code"`
+	}
+	if json.Unmarshal(data, &one) == nil {
+		r.detail = one.Code
+	}
 	var details []struct {
 		Reason     string `json:"reason"`
 		RetryDelay string `json:"retryDelay"`
@@ -202,6 +209,9 @@ func (r report) err(e *llm.Endpoint, status int) *llm.Error {
 	}
 	if r.Message == "" {
 		out.Message = e.Info.ID + ": " + r.Type + r.Code
+	}
+	if r.detail != "" {
+		out.Err = Code(r.detail)
 	}
 	return out
 }
