@@ -43,7 +43,7 @@ func (l *live) note(a engine.Asking, _ session.State) *session.Note {
 			continue
 		}
 		l.told[e.Activation.Skill] = true
-		k := l.conv.Skill(e.Activation.Skill)
+		k := l.conv.Catalog().Skill(e.Activation.Skill)
 		if k == nil {
 			continue
 		}
@@ -55,7 +55,7 @@ func (l *live) note(a engine.Asking, _ session.State) *session.Note {
 	return nil
 }
 
-func (l *live) has(name string) bool { return l.conv.Skill(name) != nil }
+func (l *live) has(name string) bool { return l.conv.Catalog().Skill(name) != nil }
 
 // Told says in one line what a skill needs that is not here; "": nothing.
 func Told(ctx context.Context, k *knack.Skill, has func(string) bool) string {

@@ -211,7 +211,7 @@ func (l *live) remember() {
 			continue
 		}
 		done[e.Activation.Skill] = true
-		k := l.conv.Skill(e.Activation.Skill)
+		k := l.conv.Catalog().Skill(e.Activation.Skill)
 		if k == nil {
 			continue
 		}

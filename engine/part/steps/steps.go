@@ -143,7 +143,7 @@ func (l *live) note(a engine.Asking, _ session.State) *session.Note {
 		if e.Activation == nil || e.Activation.Present != 0 {
 			continue
 		}
-		k := l.conv.Skill(e.Activation.Skill)
+		k := l.conv.Catalog().Skill(e.Activation.Skill)
 		if k == nil {
 			continue
 		}
