@@ -555,7 +555,10 @@ func joinNotes(a, b *session.Note) *session.Note {
 	}
 	sum := *a
 	sum.Model += "\n\n" + b.Model
-	sum.People = cmp.Or(a.People, b.People)
+	if sum.People = cmp.Or(a.People, b.People); a.People != "" && b.People != "" {
+		sum.People += "; " + b.People
+	}
+	sum.Warns = a.Warns || b.Warns
 	sum.Mode, sum.Servers = cmp.Or(a.Mode, b.Mode), slices.Concat(a.Servers, b.Servers)
 	return &sum
 }

@@ -191,7 +191,8 @@ func (l *live) goOn(ctx context.Context) (*session.Note, error) {
 		return nil, nil
 	}
 	text := strings.Join(texts, "\n\n")
-	n := &session.Note{People: strings.ReplaceAll(strings.ReplaceAll(text, ":\n- ", ": "), "\n- ", "; ")}
+	n := &session.Note{People: strings.ReplaceAll(strings.ReplaceAll(text, ":\n- ", ": "), "\n- ", "; "),
+		Warns: true}
 	if m, err := l.conv.FastModel(ctx); err != nil || m.Info().ID != offline.ID { // which follows a procedure only
 		n.Model = text + "\nDo them now and mark them, or say in one sentence each why not. You are not reminded again."
 	}
