@@ -12,7 +12,9 @@ import (
 // TestKits: with a kit, a request has its skills and no others; /kit off brings all back. A project's kit counts only
 // after trust, and none that cannot be read is replaced by another one of its name.
 func TestKits(t *testing.T) {
-	skill := func(name string) string { return "---\nname: " + name + "\ndescription: Is skill " + name + ".\n---\nX.\n" }
+	skill := func(name string) string {
+		return "---\nname: " + name + "\ndescription: Is skill " + name + ".\n---\nX.\n"
+	}
 	p := enginetest.New(t, "~/.claude/skills/one/SKILL.md", skill("one"), "~/.claude/skills/two/SKILL.md", skill("two"),
 		"~/.config/knack/kits/small.json", `{"description": "Few", "skills": ["one"], "rules": {"deny": ["Bash"]}}`,
 		"~/.config/knack/kits/broken.json", `{"skill": ["one"]}`, "~/.config/knack/kits/-x.json", `{}`,

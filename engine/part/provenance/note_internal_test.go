@@ -106,7 +106,8 @@ func TestRepository(t *testing.T) {
 		t.Errorf("nothing was made: %v, %v", old, err)
 	}
 	lines, err := r.added(t.Context(), made[0])
-	if err != nil || len(lines) != 2 || len(lines["a.txt"]) != 2 || lines["name with spaces.txt"][0] != hashOf("third line") {
+	third := lines["name with spaces.txt"]
+	if err != nil || len(lines) != 2 || len(lines["a.txt"]) != 2 || len(third) != 1 || third[0] != hashOf("third line") {
 		t.Errorf("%v, %v", lines, err)
 	}
 	if all, err := r.notes(t.Context()); len(all) != 0 || err != nil {

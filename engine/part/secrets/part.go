@@ -333,8 +333,8 @@ const (
 	otherValue = "other"
 )
 
-// askToKeep asks the user whether a skill that has changed keeps the values that it had. It returns those that are still
-// to be asked for.
+// askToKeep asks the user whether a skill that has changed keeps the values that it had. It returns those that are
+// still to be asked for.
 func (l *live) askToKeep(ctx context.Context, store Store, k *knack.Skill, b Binding, missing []Wanted) []Wanted {
 	given, err := store.Given(b)
 	if err != nil {

@@ -22,7 +22,9 @@ type Store struct {
 }
 
 // Open reads the names of the values that are stored.
-func Open(env engine.Env) Store { return Store{engine.OpenSkillKeys(env), env.StateFile("skill-secrets-seen.json")} }
+func Open(env engine.Env) Store {
+	return Store{engine.OpenSkillKeys(env), env.StateFile("skill-secrets-seen.json")}
+}
 
 // account is the name of a value in the keyring. Nothing in it is secret.
 func (b Binding) account(name string) string {
@@ -128,8 +130,8 @@ func (s Store) Changed(k *knack.Skill, since Binding) string {
 
 const maxSeen = 16 << 20 // bytes of a file
 
-// Keep stores a value that was given to an earlier content of a skill for another one, where it was, or with file in the
-// file.
+// Keep stores a value that was given to an earlier content of a skill for another one: where it was, or with file in
+// the file.
 func (s Store) Keep(old Given, b Binding, w Wanted, file bool) error {
 	value, err := s.Get(old.For, w.Name)
 	if err != nil || value == "" {
