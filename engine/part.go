@@ -376,8 +376,8 @@ func (c *Conv) Changed() { c.session.changed() }
 // Before returns the Value of the part in the session that this one replaces, as after /new; nil: there is none.
 func (c *Conv) Before() any { return c.before }
 
-// Skill returns the skill of this name; nil: there is none.
-func (c *Conv) Skill(name string) *knack.Skill { return c.session.Catalog().Skill(name) }
+// Catalog returns the skills that there are now.
+func (c *Conv) Catalog() *knack.Catalog { return c.session.Catalog() }
 
 // Part returns what the part of this name offers in the session, its Live.Value; nil: there is no such part, or it is
 // off.
@@ -555,7 +555,10 @@ func joinNotes(a, b *session.Note) *session.Note {
 	}
 	sum := *a
 	sum.Model += "\n\n" + b.Model
-	sum.People = cmp.Or(a.People, b.People)
+	if sum.People = cmp.Or(a.People, b.People); a.People != "" && b.People != "" {
+		sum.People += "; " + b.People
+	}
+	sum.Warns = a.Warns || b.Warns
 	sum.Mode, sum.Servers = cmp.Or(a.Mode, b.Mode), slices.Concat(a.Servers, b.Servers)
 	return &sum
 }

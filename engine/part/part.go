@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/needs"
 	"github.com/knack-agent/knack/engine/part/own"
 	"github.com/knack-agent/knack/engine/part/plan"
+	"github.com/knack-agent/knack/engine/part/propose"
 	"github.com/knack-agent/knack/engine/part/provenance"
 	"github.com/knack-agent/knack/engine/part/reads"
 	"github.com/knack-agent/knack/engine/part/schedule"
@@ -43,6 +44,7 @@ func All() []engine.Part {
 		web.Part(),
 		browser.Part(),
 		memory.Part(),
+		propose.Part(nil),
 		goal.Part(),
 		worktree.Part(),
 		schedule.Part(nil),

@@ -306,26 +306,30 @@ func caseLines(b *bytes.Buffer, c eval.CaseResult) {
 	}
 }
 
+// Found says by how many queries a skill was found.
+func Found(p *eval.Report) string {
+	g := p.Routing
+	switch {
+	case g == nil:
+		return "no queries (evals/eval_queries.json)"
+	case !g.Visible:
+		return "not visible: " + plain.Line(g.Why)
+	}
+	wrong, others := 0, 0
+	for _, q := range g.Queries {
+		if !q.Should {
+			others += len(q.Trials)
+			wrong += len(q.Trials) - q.OK
+		}
+	}
+	return fmt.Sprintf("by %d of %d queries that should, and by %d of %d others", g.Recall.Hits, g.Recall.Of, wrong, others)
+}
+
 // Short writes the result of one skill in five lines.
 func Short(w io.Writer, p *eval.Report) error {
 	name := plain.Line(p.Skill)
 	rows := [][]string{{name, "asked " + asked(p.Model)}}
-	found := "no queries (evals/eval_queries.json)"
-	if g := p.Routing; g != nil {
-		wrong, others := 0, 0
-		for _, q := range g.Queries {
-			if !q.Should {
-				others += len(q.Trials)
-				wrong += len(q.Trials) - q.OK
-			}
-		}
-		found = fmt.Sprintf("by %d of %d queries that should, and by %d of %d others", g.Recall.Hits, g.Recall.Of, wrong,
-			others)
-		if !g.Visible {
-			found = "not visible: " + plain.Line(g.Why)
-		}
-	}
-	rows = append(rows, []string{"found", found})
+	rows = append(rows, []string{"found", Found(p)})
 	helps := "no tasks (evals/evals.json)"
 	switch k := p.Tasks; {
 	case k != nil:

@@ -336,6 +336,8 @@ type Note struct {
 	Model  string `json:"model"`
 	People string `json:"people,omitempty"`
 	Notify bool   `json:"notify,omitempty"` // the user is called for it, who may be looking elsewhere
+	// Warns means that the user should know People also where only the answer is shown.
+	Warns bool `json:"warns,omitempty"`
 	// Spent is what requests for the text consumed, as for the summary of a branch.
 	Spent []llm.Spend `json:"spent,omitempty"`
 	// Announced is set in an announcement of skills. It maps each skill's name to a fingerprint of

@@ -231,7 +231,7 @@ func (g *Goal) ofSkill() *session.Goal {
 		case e.Activation == nil || e.Activation.By == session.ByTask || e.Activation.By == session.ByAgent:
 			continue
 		}
-		k := g.conv.Skill(e.Activation.Skill)
+		k := g.conv.Catalog().Skill(e.Activation.Skill)
 		if k == nil {
 			continue
 		}

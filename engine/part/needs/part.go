@@ -43,19 +43,19 @@ func (l *live) note(a engine.Asking, _ session.State) *session.Note {
 			continue
 		}
 		l.told[e.Activation.Skill] = true
-		k := l.conv.Skill(e.Activation.Skill)
+		k := l.conv.Catalog().Skill(e.Activation.Skill)
 		if k == nil {
 			continue
 		}
 		if line := Told(context.Background(), k, l.has); line != "" {
-			return &session.Note{People: line, Model: line + ". Nothing was installed. If it matters for what you do, ask the " +
-				"user before you install anything."}
+			return &session.Note{People: line, Warns: true, Model: line + ". Nothing was installed. If it matters for what you " +
+				"do, ask the user before you install anything."}
 		}
 	}
 	return nil
 }
 
-func (l *live) has(name string) bool { return l.conv.Skill(name) != nil }
+func (l *live) has(name string) bool { return l.conv.Catalog().Skill(name) != nil }
 
 // Told says in one line what a skill needs that is not here; "": nothing.
 func Told(ctx context.Context, k *knack.Skill, has func(string) bool) string {

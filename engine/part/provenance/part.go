@@ -102,7 +102,7 @@ func (l *live) skills() (all []Skill) {
 			continue
 		}
 		x := Skill{Name: s.Skill}
-		if k := l.conv.Skill(s.Skill); k != nil && k.Dir != "" {
+		if k := l.conv.Catalog().Skill(s.Skill); k != nil && k.Dir != "" {
 			if files, err := install.Hash(k.Dir); err == nil {
 				x.Tree = files.Sum()
 			}

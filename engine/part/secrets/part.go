@@ -214,7 +214,7 @@ func (l *live) remember() {
 			continue
 		}
 		done[e.Activation.Skill] = true
-		k := l.conv.Skill(e.Activation.Skill)
+		k := l.conv.Catalog().Skill(e.Activation.Skill)
 		if k == nil {
 			continue
 		}
@@ -258,9 +258,9 @@ func (l *live) note(engine.Asking, session.State) *session.Note {
 		return nil
 	}
 	text := strings.Join(l.told, ".\n") + "."
-	people := l.told[0]
+	people := strings.Join(l.told, "; ")
 	l.told = nil
-	return &session.Note{People: people, Model: text + " Do not ask for a secret in the conversation."}
+	return &session.Note{People: people, Warns: true, Model: text + " Do not ask for a secret in the conversation."}
 }
 
 // ask asks the user for the required values of a skill that are not stored, once in a session.
@@ -277,25 +277,21 @@ func (l *live) ask(ctx context.Context, k *knack.Skill, all []Wanted) {
 	}
 	store := Open(l.conv.Project().Env())
 	var missing []Wanted
-	needed := false
 	for _, w := range all {
 		l.kmu.Lock()
 		asked := l.asked[b.account(w.Name)]
 		l.kmu.Unlock()
 		if value, err := l.valueOf(store, b, w); value == "" && err == nil && !asked {
 			missing = append(missing, w)
-			needed = needed || w.Required
 		}
 	}
-	if !needed {
+	if !slices.ContainsFunc(missing, required) {
 		return
 	}
-	q := Question(k, b, missing)
-	old, _ := store.Given(b)
-	if slices.ContainsFunc(old, func(g Given) bool { return g.For != b }) {
-		q.Text += "\nIt has changed since you gave it a value."
+	if missing = l.askToKeep(ctx, store, k, b, missing); !slices.ContainsFunc(missing, required) {
+		return
 	}
-	answer, err := l.conv.Ask(ctx, q)
+	answer, err := l.conv.Ask(ctx, Question(k, b, missing))
 	if err != nil && !errors.Is(err, engine.ErrCannot) {
 		return // it was withdrawn: the next command asks again
 	}
@@ -305,13 +301,97 @@ func (l *live) ask(ctx context.Context, k *knack.Skill, all []Wanted) {
 			value = answer.Text(w.Name)
 		}
 		if value == "" {
-			l.kmu.Lock()
-			l.asked[b.account(w.Name)] = true
-			l.kmu.Unlock()
+			l.setAsked(b, w)
 			continue
 		}
 		l.keep(ctx, store, b, w, value)
 	}
+	l.saw(store, k)
+}
+
+func required(w Wanted) bool { return w.Required }
+
+// setAsked notes that the user gave no value.
+func (l *live) setAsked(b Binding, w Wanted) {
+	l.kmu.Lock()
+	defer l.kmu.Unlock()
+	l.asked[b.account(w.Name)] = true
+}
+
+// saw keeps what the skill's files are now.
+func (l *live) saw(store Store, k *knack.Skill) {
+	if err := store.Saw(k); err != nil {
+		l.conv.Notice(knack.Problem{Code: knack.CodeSecret, Severity: knack.Warn, Message: "it is not kept what the skill " +
+			plain.Line(k.Name) + " has now, so that a later change cannot be shown: " + err.Error()})
+	}
+}
+
+// The answers to the question whether a skill that has changed keeps a value.
+const (
+	keepValue  = "keep"
+	otherValue = "other"
+)
+
+// askToKeep asks the user whether a skill that has changed keeps the values that it had. It returns those that are
+// still to be asked for.
+func (l *live) askToKeep(ctx context.Context, store Store, k *knack.Skill, b Binding, missing []Wanted) []Wanted {
+	given, err := store.Given(b)
+	if err != nil {
+		return missing
+	}
+	had := map[string]Given{}
+	for _, g := range given {
+		if g.For != b && slices.ContainsFunc(missing, func(w Wanted) bool { return w.Name == g.Name }) {
+			had[g.Name] = g
+		}
+	}
+	if len(had) == 0 {
+		return missing
+	}
+	list := plain.List(slices.Sorted(maps.Keys(had)), 4)
+	text := "It is the skill of " + b.Source + "."
+	for _, g := range given {
+		if had[g.Name] != g {
+			continue
+		}
+		if changed := store.Changed(k, g.For); changed != "" {
+			text += "\nSince then " + changed + "."
+			break
+		}
+	}
+	a, err := l.conv.Ask(ctx, engine.Question{Title: "The skill " + k.Name + " has changed since you gave it " + list,
+		Text: text, Asker: engine.AskerSecrets, Options: []engine.Option{
+			{ID: keepValue, Label: "it keeps the value", Help: "also for its new files"},
+			{ID: otherValue, Label: "give it another one"},
+			{ID: engine.OptionNo, Label: "no, it gets none"}}})
+	switch {
+	case err != nil && !errors.Is(err, engine.ErrCannot):
+		return nil // it was withdrawn: the next command asks again
+	case err == nil && a.Option == otherValue && !a.Declined:
+		return missing
+	case err == nil && a.Option == keepValue && !a.Declined:
+		return l.keepOld(store, k, b, missing, had)
+	}
+	for _, w := range missing {
+		l.setAsked(b, w)
+	}
+	return nil
+}
+
+// keepOld stores values for the new content of a skill, where they were. It returns those that it had not.
+func (l *live) keepOld(store Store, k *knack.Skill, b Binding, missing []Wanted, had map[string]Given) (left []Wanted) {
+	for _, w := range missing {
+		g, ok := had[w.Name]
+		if !ok {
+			left = append(left, w)
+			continue
+		}
+		if err := store.Keep(g, b, w, false); err != nil {
+			l.tell(k, w.Name+" could not be kept: "+err.Error())
+		}
+	}
+	l.saw(store, k)
+	return left
 }
 
 // keep stores a value that the user gave: where no keyring takes it, as the user says.

@@ -46,7 +46,7 @@ func TestAsked(t *testing.T) {
 		o.Values["permissions.allow"] = []string{"Bash", "Skill"}
 		person := enginetest.PersonFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 			asked = append(asked, q)
-			if len(q.Options) > 0 {
+			if len(q.Options) > 0 && answer.Option == "" {
 				return engine.Answer{Option: "session"}, nil
 			}
 			return answer, nil
@@ -90,10 +90,26 @@ func TestAsked(t *testing.T) {
 	if len(asked) != 0 || !strings.Contains(result, "[secret] is 10 long") {
 		t.Errorf("stored: %d questions\n%s", len(asked), result)
 	}
+	if err := secrets.Open(env).Saw(k); err != nil {
+		t.Fatal(err)
+	}
 	write("b.sh", "echo new")
-	result, asked = run(engine.Answer{Declined: true})
-	if len(asked) != 1 || !strings.Contains(asked[0].Text, "has changed since you gave it a value") ||
+	result, asked = run(engine.Answer{Option: "no"})
+	if len(asked) != 1 || asked[0].Title != "The skill x has changed since you gave it A_TOKEN" ||
+		!strings.Contains(asked[0].Text, "Since then added: ") || !strings.Contains(asked[0].Text, "b.sh") ||
 		!strings.Contains(result, "none is 0 long") {
 		t.Errorf("changed: %+v\n%s", asked, result)
+	}
+	result, asked = run(engine.Answer{Option: "other", Values: value})
+	if len(asked) != 3 || !strings.Contains(result, "[secret] is 11 long") {
+		t.Errorf("another one: %+v\n%s", asked, result)
+	}
+	result, asked = run(engine.Answer{Option: "keep"})
+	if len(asked) != 1 || !strings.Contains(result, "[secret] is 10 long") {
+		t.Errorf("kept: %+v\n%s", asked, result)
+	}
+	result, asked = run(engine.Answer{Declined: true})
+	if len(asked) != 0 || !strings.Contains(result, "[secret] is 10 long") {
+		t.Errorf("kept before: %d questions\n%s", len(asked), result)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
@@ -177,6 +178,22 @@ func userConfig(root string) (all []Wanted) {
 		}
 	}
 	return all
+}
+
+// Line names values, and where commands with them reach, in a few words; "": there are none.
+func Line(all []Wanted) string {
+	var list []string
+	for _, w := range all {
+		text := w.Name
+		if !w.Required {
+			text += " (may be missing)"
+		}
+		if len(w.Hosts) > 0 {
+			text += " (for " + strings.Join(w.Hosts, ", ") + ")"
+		}
+		list = append(list, text)
+	}
+	return plain.Line(plain.List(list, 10))
 }
 
 // A Binding is what a value is for: a skill of one source with one content.

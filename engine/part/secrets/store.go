@@ -1,20 +1,30 @@
 package secrets
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/mask"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A Store has the values that the user gave to skills: in the keyring, or in a file if the user said so.
-type Store struct{ keys engine.Keys }
+type Store struct {
+	keys engine.Keys
+	seen string // the file with the files of skills as they were when values were given; "": there is none
+}
 
 // Open reads the names of the values that are stored.
-func Open(env engine.Env) Store { return Store{engine.OpenSkillKeys(env)} }
+func Open(env engine.Env) Store {
+	return Store{engine.OpenSkillKeys(env), env.StateFile("skill-secrets-seen.json")}
+}
 
 // account is the name of a value in the keyring. Nothing in it is secret.
 func (b Binding) account(name string) string {
@@ -79,6 +89,59 @@ func (s Store) Put(b Binding, w Wanted, value string, file bool) error {
 	}
 	return err
 }
+
+// Saw keeps the names and hashes of a skill's files, so that the user can be told what has changed since a value was
+// given. Those of contents that no value is for are forgotten.
+func (s Store) Saw(k *knack.Skill) error {
+	b, files, err := bind(k)
+	if err != nil || s.seen == "" {
+		return err
+	}
+	accounts, err := s.keys.Providers()
+	if err != nil {
+		return err
+	}
+	return atomicfile.Update(s.seen, 0o600, func(old []byte) ([]byte, error) {
+		all := map[string]install.Files{}
+		_ = json.Unmarshal(old, &all) // what is damaged is forgotten
+		for hash := range all {
+			if !slices.ContainsFunc(accounts, func(a string) bool { return strings.Contains(a, "\n"+hash+"\n") }) {
+				delete(all, hash)
+			}
+		}
+		all[b.Hash] = files
+		return json.Marshal(all)
+	})
+}
+
+// Changed names the files of a skill that are not as they were when a value was given; "": that is not known.
+func (s Store) Changed(k *knack.Skill, since Binding) string {
+	var all map[string]install.Files
+	data, err := regular.Read(s.seen, maxSeen)
+	if err != nil || json.Unmarshal(data, &all) != nil || all[since.Hash] == nil {
+		return ""
+	}
+	_, now, err := bind(k)
+	if err != nil {
+		return ""
+	}
+	return all[since.Hash].Compare(now).String()
+}
+
+const maxSeen = 16 << 20 // bytes of a file
+
+// Keep stores a value that was given to an earlier content of a skill for another one: where it was, or with file in
+// the file.
+func (s Store) Keep(old Given, b Binding, w Wanted, file bool) error {
+	value, err := s.Get(old.For, w.Name)
+	if err != nil || value == "" {
+		return err
+	}
+	return s.Put(b, w, value, file || old.Stored != inKeyring)
+}
+
+// inKeyring is what Given.Stored says of a value that is in no file.
+const inKeyring = "the keyring"
 
 // Remove forgets a value, for all contents of the skill.
 func (s Store) Remove(of Binding, name string) (removed bool, err error) {

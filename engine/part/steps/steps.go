@@ -143,7 +143,7 @@ func (l *live) note(a engine.Asking, _ session.State) *session.Note {
 		if e.Activation == nil || e.Activation.Present != 0 {
 			continue
 		}
-		k := l.conv.Skill(e.Activation.Skill)
+		k := l.conv.Catalog().Skill(e.Activation.Skill)
 		if k == nil {
 			continue
 		}
@@ -191,7 +191,8 @@ func (l *live) goOn(ctx context.Context) (*session.Note, error) {
 		return nil, nil
 	}
 	text := strings.Join(texts, "\n\n")
-	n := &session.Note{People: strings.ReplaceAll(strings.ReplaceAll(text, ":\n- ", ": "), "\n- ", "; ")}
+	n := &session.Note{People: strings.ReplaceAll(strings.ReplaceAll(text, ":\n- ", ": "), "\n- ", "; "),
+		Warns: true}
 	if m, err := l.conv.FastModel(ctx); err != nil || m.Info().ID != offline.ID { // which follows a procedure only
 		n.Model = text + "\nDo them now and mark them, or say in one sentence each why not. You are not reminded again."
 	}

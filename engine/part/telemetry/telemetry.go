@@ -270,7 +270,7 @@ func (t *telemetry) entries(ctx context.Context, s agent.Step, from int) {
 		case e.Activation != nil:
 			a := e.Activation
 			attrs := []attribute.KeyValue{t.text(keySkill, a.Skill), t.text(keyBy, string(a.By))}
-			if k := t.conv.Skill(a.Skill); k != nil {
+			if k := t.conv.Catalog().Skill(a.Skill); k != nil {
 				attrs = append(attrs, t.text(keyOrigin, string(k.Origin.Kind)))
 			}
 			t.meter.skills.Add(1, attrs...)

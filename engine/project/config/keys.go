@@ -118,6 +118,9 @@ var table = sync.OnceValue(func() []key {
 				"(user turns, default 3), answers:N (model answers), summary, manual.", nil},
 		{"skills.suggest", text, fromAnyone, nil, "How many skills that match a message are suggested to the model with " +
 			"it, if the list of skills had to be cut: auto (default, 5), off, or a number.", nil},
+		{"skills.propose", boolean, fromUser, nil, "Offers the model the tool ProposeSkills, with which it may propose a " +
+			"skill, or a change of one of yours, at the end of a turn; without it only /skillify and /remember do. Each needs " +
+			"your answer. Default: false.", nil},
 		{"skills.disableShell", boolean, onlyStricter, nil, "Commands in the text of skills are not run.", weakBool},
 		{"skills.enforceAllowedTools", text, onlyStricter, []string{"off", "ask", "on"},
 			"Makes the allowed-tools of a skill in use a ceiling: what they do not cover needs approval, or is denied.",

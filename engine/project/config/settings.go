@@ -39,6 +39,7 @@ type Settings struct {
 		ListingMaxChars     int               `json:"listingMaxChars"`
 		Release             string            `json:"release"`
 		Suggest             string            `json:"suggest"` // auto, off or a number
+		Propose             bool              `json:"propose"`
 		DisableShell        bool              `json:"disableShell"`
 		EnforceAllowedTools string            `json:"enforceAllowedTools"`
 	} `json:"skills"`

@@ -160,10 +160,7 @@ func (l *loader) context() {
 				first = path
 			}
 		default:
-			if _, err := os.Stat(path); err == nil && !l.included[path] {
-				l.found.Problems = append(l.found.Problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Info,
-					Path: path, Message: "not sent, because " + first + " comes first", Hint: "import it there: @" + path})
-			}
+			l.unsent(path, first)
 		}
 	}
 	l.rules(join(l.ClaudeHome, "rules"), "", cmp.Or(l.Root, l.Dir))
@@ -186,13 +183,22 @@ func (l *loader) context() {
 	}
 }
 
+// unsent names a context file in whose place another one is sent.
+func (l *loader) unsent(path, first string) {
+	if _, err := os.Stat(path); err == nil && !l.included[path] {
+		l.found.Problems = append(l.found.Problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Info,
+			Path: path, Message: "not sent, because " + first + " comes first", Hint: "import it there: @" + path})
+	}
+}
+
 // directory adds the context files and rules of a directory, and reports whether there are any.
 func (l *loader) directory(d, bound string) bool {
 	found, override := false, false
 	for _, row := range layout.Rows(layout.Context) {
 		switch {
 		case row.Path == "AGENTS.md" && override:
-			continue // AGENTS.override.md stands for it, as in Codex
+			l.unsent(filepath.Join(d, row.Path), filepath.Join(d, "AGENTS.override.md"))
+			continue // that stands for it, as in Codex
 		case !l.document(filepath.Join(d, row.Path), bound):
 			continue
 		}

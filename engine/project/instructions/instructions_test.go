@@ -100,6 +100,22 @@ func TestBeside(t *testing.T) {
 	}
 }
 
+// TestOverridden: the AGENTS.md for which another one stands is named, unless that imports it.
+func TestOverridden(t *testing.T) {
+	for text, want := range map[string]int{"mine": 1, "mine @AGENTS.md": 0} {
+		f := Load(fixture(t, map[string]string{"home/repo/AGENTS.override.md": text, "home/repo/AGENTS.md": "theirs"}))
+		n := 0
+		for _, p := range f.Problems {
+			if strings.HasPrefix(p.Message, "not sent, because ") && filepath.Base(p.Path) == "AGENTS.md" {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%q: named %d times, want %d: %v", text, n, want, f.Problems)
+		}
+	}
+}
+
 // TestImportPlaces: what counts as an import, and what does not.
 func TestImportPlaces(t *testing.T) {
 	for text, want := range map[string]string{

@@ -46,6 +46,7 @@ func (o *textOutput) Event(e engine.Event) {
 		}
 	}
 	printRetry(o.errs, e)
+	printWarns(o.errs, e)
 	if e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Hook != "" && e.Entry.Note.People != "" {
 		if note := e.Entry.Note; o.known == nil || !o.known.ofHook(note) {
 			fmt.Fprintln(o.errs, "knack: hook:", plain.Line(note.People))
@@ -56,6 +57,13 @@ func (o *textOutput) Event(e engine.Event) {
 	}
 	if e.End != nil {
 		o.text = e.End.Text
+	}
+}
+
+// printWarns prints what a note warns of, such as secrets of a skill that are missing.
+func printWarns(w io.Writer, e engine.Event) {
+	if e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Warns {
+		fmt.Fprintln(w, "knack: warn:", plain.Line(e.Entry.Note.People))
 	}
 }
 
@@ -87,7 +95,7 @@ func printRetry(w io.Writer, e engine.Event) {
 	}
 }
 
-// jsonOutput prints one result at the end; while the run lasts, it prints retries to errs.
+// jsonOutput prints one result at the end; while the run lasts, it prints retries and what notes warn of to errs.
 type jsonOutput struct {
 	control.Output
 	errs io.Writer
@@ -95,6 +103,7 @@ type jsonOutput struct {
 
 func (o jsonOutput) Event(e engine.Event) {
 	printRetry(o.errs, e)
+	printWarns(o.errs, e)
 	o.Output.Event(e)
 }
 

@@ -3,7 +3,10 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -269,6 +272,9 @@ func withPlugin(ctx context.Context, arg string, show func(*install.Staged, stri
 		if err != nil {
 			return err
 		}
+		if _, err := os.Lstat(abs); errors.Is(err, fs.ErrNotExist) && filepath.Base(arg) == arg {
+			return noPlugin(arg)
+		}
 		dir, id = abs, ""
 	}
 	root, err := regular.Root(dir)
@@ -289,6 +295,20 @@ func withPlugin(ctx context.Context, arg string, show func(*install.Staged, stri
 		it.Tree = it.Files.Tree()
 	}
 	return show(&install.Staged{Plugin: p, Item: it, Dir: dir}, id, install.Describe(ctx, p, dir))
+}
+
+// noPlugin is the error for a name that is neither an installed plugin nor a directory.
+func noPlugin(name string) error {
+	_, lock, err := userLock()
+	if err != nil {
+		return err
+	}
+	var all []engine.PluginInfo
+	for _, id := range install.IDs(lock.Plugins) {
+		all = append(all, engine.PluginInfo{ID: id})
+	}
+	_, err = engine.FindPlugin(all, name, "knack plugin show")
+	return err
 }
 
 func pluginRemoveCommand() *cobra.Command {

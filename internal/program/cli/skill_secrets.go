@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -225,11 +226,21 @@ func reaches(s secretJSON) string {
 func (x *skillSecrets) put(c *cobra.Command, s secretJSON, value string, file bool) error {
 	err := x.store.Put(x.bound, s.Wanted, value, file || s.Plain)
 	skill := plain.Line(x.skill.Name)
+	if errors.Is(err, engine.ErrNoKeyring) && isTerminal(c.InOrStdin()) { // what was typed is not lost
+		file, err = confirm(c, "This machine has no keyring. Store it in a file that only you can read?", "")
+		if err != nil || !file {
+			return cmp.Or(err, errors.New("skill secrets: nothing was stored"))
+		}
+		err = x.store.Put(x.bound, s.Wanted, value, true)
+	}
 	if errors.Is(err, engine.ErrNoKeyring) {
 		return &engine.Error{Err: fmt.Errorf("skill secrets: %w", err),
 			Hint: "knack skill secrets " + skill + " " + s.Name + " --file, which keeps it in a file that only you can read"}
 	}
 	if err != nil {
+		return fmt.Errorf("skill secrets: %w", err)
+	}
+	if err := x.store.Saw(x.skill); err != nil {
 		return fmt.Errorf("skill secrets: %w", err)
 	}
 	at := "in the keyring"
@@ -268,11 +279,7 @@ func (x *skillSecrets) keep(c *cobra.Command, file bool) error {
 		if s.State != "changed" || i < 0 {
 			continue
 		}
-		value, err := x.store.Get(given[i].For, s.Name)
-		if err == nil && value != "" {
-			err = x.store.Put(x.bound, s.Wanted, value, file || s.Stored != "the keyring")
-		}
-		if err != nil {
+		if err := x.store.Keep(given[i], x.bound, s.Wanted, file); err != nil {
 			return fmt.Errorf("skill secrets: %s: %w", s.Name, err)
 		}
 		kept = append(kept, s.Name)
@@ -281,8 +288,37 @@ func (x *skillSecrets) keep(c *cobra.Command, file bool) error {
 		return &engine.Error{Err: errors.New("skill secrets: nothing was given before a change"),
 			Hint: "knack skill secrets " + plain.Line(x.skill.Name)}
 	}
+	if err := x.store.Saw(x.skill); err != nil {
+		return fmt.Errorf("skill secrets: %w", err)
+	}
 	return printResult(c, c.ErrOrStderr(), fmt.Sprintf("%s keeps %s.", plain.Line(x.skill.Name), strings.Join(kept, ", ")),
 		map[string]any{"skill": x.skill.Name, "kept": kept})
+}
+
+// offerToKeep says what has changed since the skill got a value, and lets it keep the value if the user at a terminal
+// says so.
+func (x *skillSecrets) offerToKeep(c *cobra.Command, file bool) (done bool, err error) {
+	given, err := x.store.Given(x.bound)
+	if err != nil {
+		return false, err
+	}
+	line := "The skill has changed since it got a value"
+	for _, g := range given {
+		if what := x.store.Changed(x.skill, g.For); g.For != x.bound && what != "" {
+			line += " (" + what + ")"
+			break
+		}
+	}
+	if !isTerminal(c.InOrStdin()) || workspace.InCommand() {
+		fmt.Fprintf(c.ErrOrStderr(), "%s. To let it have it: knack skill secrets %s --keep\n", line,
+			plain.Line(x.skill.Name))
+		return false, nil
+	}
+	fmt.Fprintln(c.ErrOrStderr(), line+".")
+	if done, err = confirm(c, "May it keep the value?", ""); done && err == nil {
+		err = x.keep(c, file)
+	}
+	return done, err
 }
 
 // show shows what the skill wants, and asks at a terminal for what is missing.
@@ -312,8 +348,10 @@ func (x *skillSecrets) show(c *cobra.Command, file bool) error {
 	writeTable(c.OutOrStdout(), rows)
 	changed := slices.ContainsFunc(x.all, func(s secretJSON) bool { return s.State == "changed" })
 	if changed {
-		fmt.Fprintf(c.ErrOrStderr(), "The skill has changed since it got a value. To let it have it: knack skill secrets %s "+
-			"--keep\n", plain.Line(x.skill.Name))
+		done, err := x.offerToKeep(c, file)
+		if err != nil || done {
+			return err
+		}
 	}
 	if !readsTerminal(c.InOrStdin()) || workspace.InCommand() || changed {
 		if missing > 0 {

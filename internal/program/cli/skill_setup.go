@@ -8,6 +8,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part/needs"
+	"github.com/knack-agent/knack/engine/part/secrets"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -111,7 +112,7 @@ func (x *setupJSON) write(c *cobra.Command) {
 	}
 }
 
-// sayNeeds says in one line what an installed skill needs that is not here.
+// sayNeeds says in one line each what an installed skill needs that is not here, and which keys and passwords it wants.
 func (x *userInstaller) sayNeeds(name string) {
 	ctx := x.c.Context()
 	lock, _, err := x.Store.InProject(x.Root)
@@ -125,5 +126,10 @@ func (x *userInstaller) sayNeeds(name string) {
 	all, _ := needs.Of(ctx, k)
 	if line := needs.Line(name, needs.Missing(ctx, k, all, nil)); line != "" {
 		fmt.Fprintln(x.c.ErrOrStderr(), "knack: "+plain.Line(line))
+	}
+	wanted, _ := secrets.Of(k) // what is wrong with its list is a problem of the check
+	if line := secrets.Line(wanted); line != "" {
+		fmt.Fprintf(x.c.ErrOrStderr(), "knack: %s wants %s: knack skill secrets %s\n", plain.Line(name), line,
+			plain.Line(name))
 	}
 }

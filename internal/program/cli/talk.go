@@ -31,6 +31,9 @@ import (
 func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	in, ok := c.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
+		if err := otherProgram(c, args); err != nil {
+			return err
+		}
 		return engine.Usagef("knack -p 'your prompt'", "standard input is not a terminal")
 	}
 	ctx, stderr := c.Context(), c.ErrOrStderr()
