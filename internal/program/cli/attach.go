@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -179,11 +178,11 @@ func (v *agentView) next(ctx context.Context) (background.Session, error) {
 		return s, err
 	}
 	v.seen = v.version(s)
+	if info, err := os.Stat(v.file(s)); err != nil || info.Size() == 0 { // it has not begun
+		return s, nil
+	}
 	log, err := engine.Env(nil).Sessions(s.Dir).Read(v.id)
 	if err != nil {
-		if errors.Is(err, os.ErrNotExist) { // it has not begun
-			err = nil
-		}
 		return s, err
 	}
 	v.front.ShowAfter(log, v.last)
@@ -191,10 +190,15 @@ func (v *agentView) next(ctx context.Context) (background.Session, error) {
 	return s, log.Close()
 }
 
+// file is the file of the conversation.
+func (v *agentView) file(s background.Session) string {
+	return filepath.Join(engine.Env(nil).Sessions(s.Dir).Dir, v.id+".jsonl")
+}
+
 // version is a text that differs after a change of what is shown.
 func (v *agentView) version(s background.Session) string {
 	size := int64(0)
-	if info, err := os.Stat(filepath.Join(engine.Env(nil).Sessions(s.Dir).Dir, v.id+".jsonl")); err == nil {
+	if info, err := os.Stat(v.file(s)); err == nil {
 		size = info.Size()
 	}
 	question := ""
@@ -225,7 +229,8 @@ func (v *agentView) state(s background.Session) {
 		if s.Question.Key != v.asked {
 			v.asked = s.Question.Key
 			var b strings.Builder
-			writeAgentQuestion(&b, s)
+			fmt.Fprintf(&b, "%s asks: %s\n", shortID(s.ID), plain.Line(s.Question.Title))
+			writeChoices(&b, *s.Question)
 			v.front.Print(strings.TrimSuffix(b.String(), "\n"))
 		}
 		v.said = s.State
@@ -241,15 +246,5 @@ func (v *agentView) state(s background.Session) {
 			text += ": " + s.Error
 		}
 		v.front.Print("(" + plain.Line(text) + ")")
-	}
-}
-
-// writeAgentQuestion writes what a session waits for.
-func writeAgentQuestion(w io.Writer, s background.Session) {
-	for _, r := range s.Runs {
-		if r.State == batch.Waiting {
-			r.Key = shortID(s.ID)
-			writeQuestion(w, r)
-		}
 	}
 }

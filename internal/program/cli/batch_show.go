@@ -409,6 +409,11 @@ func sendAnswer(c *cobra.Command, q batch.Queue, r batch.Run, a batch.Answer) er
 func writeQuestion(w io.Writer, r batch.Run) {
 	q := work.QuestionOf(r)
 	fmt.Fprintf(w, "%s (run %s) asks: %s\n", plain.Line(r.Key), r.ID, plain.Line(q.Title))
+	writeChoices(w, q)
+}
+
+// writeChoices writes what a question is about, and its answers.
+func writeChoices(w io.Writer, q work.Question) {
 	if q.Tool != "" {
 		fmt.Fprintf(w, "  %s\n", plain.Line(part.KnownTools().Line(q.Tool, q.Input)))
 	}

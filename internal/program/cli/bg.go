@@ -69,6 +69,9 @@ func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
 	if s.Batch.Args, err = boundArgs(c.Context(), inheritedFlags(c.Flags()), ""); err != nil {
 		return err
 	}
+	if f.name != "" {
+		s.Batch.Args = append(s.Batch.Args, "--name="+f.name)
+	}
 	q, err := openQueue(c.Context())
 	if err != nil {
 		return err
@@ -166,6 +169,23 @@ func messageTask(text string, typed bool) (batch.Task, error) {
 		}
 	}
 	return t, nil
+}
+
+// inBackground says of a session that is open elsewhere if it works in the background.
+func inBackground(ctx context.Context, err error, id string) error {
+	if !errors.Is(err, session.ErrLocked) || id == "" {
+		return err
+	}
+	q, bad := openQueue(ctx)
+	if bad != nil {
+		return err
+	}
+	defer q.Close()
+	all, bad := background.List(ctx, q, id)
+	if bad != nil || len(all) == 0 || !all[0].State.Working() {
+		return err
+	}
+	return &engine.Error{Err: fmt.Errorf("the session %s works in the background", id), Hint: "knack attach " + shortID(id)}
 }
 
 // ensureHost starts the process that works on a session, unless there is one.

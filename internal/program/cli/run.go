@@ -313,7 +313,7 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	}
 	s, err := e.Start(ctx, person, o)
 	if err != nil {
-		return nil, err
+		return nil, inBackground(ctx, err, o.Resume)
 	}
 	if title := strings.Join(strings.Fields(f.name), " "); title != "" {
 		if err := s.Set(ctx, session.Setting{Title: title}); err != nil {

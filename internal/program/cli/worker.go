@@ -114,7 +114,7 @@ func workerRunCommand() *cobra.Command {
 				}
 				f.sessionID, f.resume = id, ""
 				if hasSession(id) {
-					f.sessionID, f.resume = "", id
+					f.sessionID, f.resume, f.name = "", id, "" // it may have another title by now
 				}
 				s, err := f.start(ctx, e, person, nil, c.ErrOrStderr())
 				if err == nil {
