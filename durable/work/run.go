@@ -281,6 +281,10 @@ func (r *running) input() agent.Input {
 	}
 	more := "The program was stopped while you worked on this, and started again. Go on where you were interrupted. " +
 		"Look at the files before you repeat a change."
+	if t.Session != "" && !r.given {
+		more = "The user has let this session go on in the background, which interrupted what you were doing. Go on with " +
+			"it. Look at the files before you repeat a change."
+	}
 	if n := len(r.Run.Answers); n > 0 {
 		var q Question
 		var a Answer

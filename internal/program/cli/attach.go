@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/local"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/line"
 )
@@ -205,7 +206,11 @@ func (v *agentView) version(s background.Session) string {
 	if s.Question != nil {
 		question = s.Question.Key
 	}
-	return fmt.Sprint(size, s.State, question, len(s.Runs), s.Error)
+	state := s.State
+	if state.Working() {
+		state = background.Running
+	}
+	return fmt.Sprint(size, state, question, s.Error)
 }
 
 // wait returns when there is something new.
@@ -240,11 +245,16 @@ func (v *agentView) state(s background.Session) {
 	if s.State == v.said && s.State.Working() {
 		return
 	}
-	if v.said = s.State; s.State != background.Running {
+	if v.said = s.State; !s.State.Working() {
 		text := string(s.State)
 		if s.Error != "" {
 			text += ": " + s.Error
 		}
 		v.front.Print("(" + plain.Line(text) + ")")
 	}
+}
+
+// agentFront shows conversations of the background.
+func agentFront(c *cobra.Command) *line.Front {
+	return &line.Front{Out: drawn(c), Color: colors(c.OutOrStdout()), Summary: part.KnownTools().Line}
 }

@@ -6,39 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/durable/background"
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/local"
-	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
-	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/run/session"
 )
 
-// besides are the flags that --bg may stand with, beside those that the session gets.
-var besides = [...]string{"bg", "name", "session-id", "continue", "resume", "verbose"}
-
 // toBackground begins a session that works without a terminal, or goes on with one there.
 func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
-	var other string
-	c.Flags().Visit(func(flag *pflag.Flag) {
-		// --allowed-tools is --allow by another name: what it sets has only one of both as changed.
-		if !slices.Contains(passedOn, flag.Name) && !slices.Contains(besides[:], flag.Name) {
-			other = flag.Name
-		}
-	})
-	if other != "" {
+	if other := notCarried(c.Flags()); other != "" {
 		return engine.Usagef("knack --bg 'your prompt'", "--%s cannot be used with --bg", other)
 	}
 	if err := f.checkSession(); err != nil {
@@ -72,6 +58,9 @@ func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
 	if f.name != "" {
 		s.Batch.Args = append(s.Batch.Args, "--name="+f.name)
 	}
+	if f.maxCost > 0 {
+		s.Batch.Args = append(s.Batch.Args, fmt.Sprintf("--max-cost=%g", f.maxCost))
+	}
 	q, err := openQueue(c.Context())
 	if err != nil {
 		return err
@@ -80,8 +69,8 @@ func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
 	return beginBackground(c, q, s, task)
 }
 
-// beginBackground begins a session in the background, and says how to see it.
-func beginBackground(c *cobra.Command, q *local.Queue, s background.Session, task batch.Task) error {
+// beginBackground begins a session in the background with its messages, and says how to see it.
+func beginBackground(c *cobra.Command, q *local.Queue, s background.Session, tasks ...batch.Task) error {
 	s.ID = cmp.Or(s.ID, session.NewID(time.Now()))
 	old, err := background.List(c.Context(), q, s.ID)
 	if err != nil {
@@ -90,8 +79,17 @@ func beginBackground(c *cobra.Command, q *local.Queue, s background.Session, tas
 	if len(old) == 1 && (old[0].State.Working() || old[0].State == background.Waiting) {
 		return engine.Usagef("knack attach "+s.ID, "the session %s works in the background already", s.ID)
 	}
-	if err := background.Begin(c.Context(), q, s, markedTask(task)); err != nil {
+	if err := background.Begin(c.Context(), q, s, markedTask(tasks[0])); err != nil {
 		return err
+	}
+	for _, t := range tasks[1:] {
+		now, err := background.Find(c.Context(), q, s.ID)
+		if err == nil {
+			err = background.Send(c.Context(), q, now, markedTask(t))
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := ensureHost(q, s.ID); err != nil {
 		return err
@@ -162,7 +160,11 @@ func messageTask(text string, typed bool) (batch.Task, error) {
 		return t, nil
 	}
 	t = callOf(t, true)
-	for _, x := range command.All("") {
+	all := command.All("")
+	for _, p := range part.All() {
+		all = append(all, p.Commands...)
+	}
+	for _, x := range all {
 		if x.Name == t.Skill || slices.Contains(x.Also, t.Skill) {
 			return t, engine.Usagef("knack -r ID has all commands, when the session does not work",
 				"/%s is a command of the program, and no message", t.Skill)
@@ -186,127 +188,4 @@ func inBackground(ctx context.Context, err error, id string) error {
 		return err
 	}
 	return &engine.Error{Err: fmt.Errorf("the session %s works in the background", id), Hint: "knack attach " + shortID(id)}
-}
-
-// ensureHost starts the process that works on a session, unless there is one.
-func ensureHost(q *local.Queue, id string) error {
-	if q.Held(background.BatchID(id)) {
-		return nil
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	state := engine.Env(nil).StateFile("batch")
-	if err := os.MkdirAll(filepath.Join(state, "logs"), 0o700); err != nil {
-		return err
-	}
-	log, err := os.OpenFile(work.LogFile(state, "bg-"+id), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd := exec.Command(exe, "worker", "host", id)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = state, log, log
-	detach(cmd)
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("the process for the background cannot be started: %w", err)
-	}
-	return cmd.Process.Release()
-}
-
-// reviveHosts starts processes for the sessions that have something to do and none: it was killed, or the machine was
-// started again.
-func reviveHosts(q *local.Queue, all []background.Session) error {
-	for _, s := range all {
-		if s.State.Working() {
-			if err := ensureHost(q, s.ID); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// workerHostCommand is the process of one session in the background: a worker for its messages. It ends when it has
-// done them, or waits for an answer.
-func workerHostCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "host", Hidden: true, Args: exactly(1, "knack --bg 'your prompt'"),
-		Short: "Work on a session in the background",
-		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := signals(c.Context())
-			defer stop()
-			q, err := openQueue(ctx)
-			if err != nil {
-				return err
-			}
-			defer q.Close()
-			for {
-				release, ok, err := q.Hold(background.BatchID(args[0]))
-				if !ok || err != nil {
-					return err
-				}
-				err = host(c, ctx, q, args[0])
-				release()
-				// Who sends a message looks for a host after that: it sees this one, or this one sees the message.
-				if err != nil || ctx.Err() != nil || !hasWork(ctx, q, args[0]) {
-					return err
-				}
-			}
-		},
-	}
-}
-
-// host works on a session until nothing is left that can be done.
-func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string) error {
-	o, err := workerOptions("bg", 0)
-	if err != nil {
-		return err
-	}
-	o.Batch, o.Jobs = background.BatchID(id), 1
-	o.Bypass, o.Unconfined = true, true // the flags of a session are those that its user gave for it
-	stderr := &lockedWriter{Writer: c.ErrOrStderr()}
-	o.Show = func(e work.Event) {
-		if e.Err != nil {
-			fmt.Fprintf(stderr, "knack: warn: %s\n", plain.Line(e.Err.Error()))
-		}
-	}
-	drain, over := make(chan struct{}), make(chan struct{})
-	o.Drain = drain
-	watching, stop := context.WithCancel(ctx)
-	go func() {
-		defer close(over)
-		defer close(drain)
-		for {
-			if !hasWork(watching, q, id) {
-				return
-			}
-			select {
-			case <-watching.Done():
-				return
-			case <-time.After(300 * time.Millisecond):
-			}
-		}
-	}()
-	defer func() { stop(); <-over }()
-	work.Work(ctx, q, o)
-	return nil
-}
-
-// hasWork reports whether a session has something that a worker can do, or does.
-func hasWork(ctx context.Context, q batch.Queue, id string) bool {
-	all, err := background.List(ctx, q, id)
-	if err != nil {
-		return ctx.Err() == nil // the queue can be read again later
-	}
-	for _, s := range all {
-		for _, r := range s.Runs {
-			if r.State == batch.Running || r.State == batch.Ready && s.State != background.Waiting &&
-				r.Task.Needs <= batch.Version {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -69,7 +69,8 @@ type runFlags struct {
 	maxTurns  int
 	maxCost   float64
 	noSession bool
-	bg        bool // see toBackground
+	bg        bool          // see toBackground
+	left      *leftTerminal // the conversation may go to the background; nil: it may not
 	// background is wait, stop or "", see backgroundJobs.
 	background  string
 	goal        string
@@ -221,7 +222,10 @@ func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) 
 	if err != nil { // a batch of this conversation would trust what nobody has seen
 		args = slices.DeleteFunc(args, func(a string) bool { return a == "--trust=true" })
 	}
-	o.Parts = parts(args)
+	if f.left != nil {
+		f.left.args, f.left.not = args, notCarried(c.Flags())
+	}
+	o.Parts = parts(args, f.left.leave())
 	if err := f.checkHost(); err != nil {
 		return nil, err
 	}
