@@ -213,12 +213,17 @@ func (v *agentView) version(s background.Session) string {
 	return fmt.Sprint(size, state, question, s.Error)
 }
 
-// wait returns when there is something new.
+// wait returns when there is something new. It sees to it that a process works on the session.
 func (v *agentView) wait(ctx context.Context) error {
-	for {
+	for n := 1; ; n++ {
 		s, err := background.Find(ctx, v.queue, v.id)
 		if err == nil && v.version(s) != v.seen {
 			return nil
+		}
+		if err == nil && n%others == 0 {
+			if err := reviveHosts(v.queue, []background.Session{s}); err != nil {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -49,6 +49,11 @@ func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
+	q, err := openQueue(c.Context())
+	if err != nil {
+		return err
+	}
+	defer q.Close()
 	if err := f.ready(c); err != nil {
 		return err
 	}
@@ -61,11 +66,6 @@ func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
 	if f.maxCost > 0 {
 		s.Batch.Args = append(s.Batch.Args, fmt.Sprintf("--max-cost=%g", f.maxCost))
 	}
-	q, err := openQueue(c.Context())
-	if err != nil {
-		return err
-	}
-	defer q.Close()
 	return beginBackground(c, q, s, task)
 }
 

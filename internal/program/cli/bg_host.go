@@ -88,6 +88,20 @@ func workerHostCommand() *cobra.Command {
 	}
 }
 
+// others is how often a host looks after its own session until it looks after the other ones.
+const others = 10
+
+// reviveAll starts processes for all sessions that have something to do and none.
+func reviveAll(ctx context.Context, q *local.Queue, show func(work.Event)) {
+	all, err := background.List(ctx, q, "")
+	if err == nil {
+		err = reviveHosts(q, all)
+	}
+	if err != nil && ctx.Err() == nil {
+		show(work.Event{Err: err})
+	}
+}
+
 // host works on a session until nothing is left that can be done.
 func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string) error {
 	o, err := workerOptions("bg", 0)
@@ -105,12 +119,19 @@ func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string) erro
 	drain, over := make(chan struct{}), make(chan struct{})
 	o.Drain = drain
 	watching, stop := context.WithCancel(ctx)
+	ctx, gone := context.WithCancel(ctx)
+	defer gone()
 	go func() {
 		defer close(over)
 		defer close(drain)
-		for {
-			if !hasWork(watching, q, id) {
-				return
+		defer func() {
+			if !hasQueue() {
+				gone() // what still runs has nobody to report to
+			}
+		}()
+		for n := 0; hasWork(watching, q, id); n++ {
+			if n%others == 0 {
+				reviveAll(watching, q, o.Show)
 			}
 			select {
 			case <-watching.Done():
@@ -126,9 +147,12 @@ func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string) erro
 
 // hasWork reports whether a session has something that a worker can do, or does.
 func hasWork(ctx context.Context, q batch.Queue, id string) bool {
+	if !hasQueue() {
+		return false
+	}
 	all, err := background.List(ctx, q, id)
 	if err != nil {
-		return ctx.Err() == nil // the queue can be read again later
+		return ctx.Err() == nil // it can be read again later
 	}
 	for _, s := range all {
 		for _, r := range s.Runs {
@@ -139,4 +163,10 @@ func hasWork(ctx context.Context, q batch.Queue, id string) bool {
 		}
 	}
 	return false
+}
+
+// hasQueue reports whether the queue is still there: somebody may have removed it.
+func hasQueue() bool {
+	_, err := os.Lstat(filepath.Join(engine.Env(nil).StateFile("batch"), "queue.db"))
+	return err == nil
 }

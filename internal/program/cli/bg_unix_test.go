@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,5 +56,44 @@ func TestLeave(t *testing.T) {
 	l.ends()
 	if out := d.output(t, "logs", "moves", "--follow"); !strings.Contains(out, "Bye.") || !strings.Contains(out, "(done)") {
 		t.Errorf("the log: %s", out)
+	}
+}
+
+// TestManyInBackground: twenty sessions work at once, each in a process of its own, and all of them end.
+func TestManyInBackground(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("40 processes")
+	}
+	const many = 20
+	var answers []llmtest.Answer
+	for i := range many {
+		a := call(fmt.Sprint("c", i), fmt.Sprintf("touch began-%d; until [ -e go ]; do sleep 0.1; done", i))
+		a.When = fmt.Sprintf("^number %d$", i)
+		answers = append(answers, a)
+	}
+	for range many {
+		answers = append(answers, llmtest.Reply("Ended."))
+	}
+	d := newFixture(t, serve(t, answers...))
+	for i := range many {
+		out := d.output(t, "--bg", "--session-id", fmt.Sprint("s", i), "--sandbox", "off", "--allow", "Bash", "--trust",
+			fmt.Sprint("number ", i))
+		if !strings.Contains(out, fmt.Sprintf("knack attach s%d", i)) {
+			t.Fatal(out)
+		}
+	}
+	waitFor(t, "twenty commands", func() bool {
+		all, err := filepath.Glob(filepath.Join(d.dir, "began-*"))
+		return err == nil && len(all) == many
+	})
+	if out := d.output(t, "agents"); strings.Count(out, "running") != many {
+		t.Errorf("they run at once:\n%s", out)
+	}
+	d.file(t, "go", "")
+	for i := range many {
+		if out := d.output(t, "logs", fmt.Sprint("s", i), "-f"); !strings.Contains(out, "Ended.") {
+			t.Errorf("s%d: %s", i, out)
+		}
 	}
 }
