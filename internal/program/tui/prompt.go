@@ -34,7 +34,7 @@ func (a *app) key(k terminal.Key) {
 			a.view.pager = nil
 		}
 	case a.session != nil && a.view.picker == nil && a.keys.of(k) == actLeave: // also where a question waits
-		letGo(a)
+		a.submit(agent.Typed(strings.TrimSpace("/command:background "+a.prompt.Text())), engine.Next)
 	case len(a.questions) > 0:
 		a.questionKey(k)
 	case a.session == nil: // between two questions
@@ -49,11 +49,6 @@ func (a *app) key(k terminal.Key) {
 	default:
 		a.promptKey(k)
 	}
-}
-
-// letGo leaves, and lets the session go on in the background, with what is in the prompt as a message.
-func letGo(a *app) {
-	a.submit(agent.Typed(strings.TrimSpace("/command:background "+a.prompt.Text())), engine.Next)
 }
 
 func (a *app) questionKey(k terminal.Key) {
