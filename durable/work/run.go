@@ -146,7 +146,7 @@ func (r *running) ask(ctx context.Context, m message) batch.Order {
 
 // run runs the task, or what is left of it.
 func (r *running) run(ctx context.Context, begin Start) (batch.End, []batch.Row) {
-	person := &absent{stop: r.stop, answers: r.Run.Answers}
+	person := &absent{stop: r.stop, answers: r.Run.Answers, brief: r.Run.Task.Session != ""}
 	alone, err := fence(ctx, r.Fence, r.Token)
 	if alone != nil {
 		defer alone.Close()

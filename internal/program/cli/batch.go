@@ -238,13 +238,13 @@ func batchID(dir, source, name string) string {
 	return strings.TrimPrefix(slug+"-"+hex.EncodeToString(sum[:4]), "-")
 }
 
-// batches returns all batches with their totals, the oldest first.
+// batches returns all batches with their totals, the oldest first, without the sessions in the background.
 func batches(ctx context.Context, q batch.Queue) (all []batch.Change, err error) {
 	for c, err := range q.Watch(ctx, batch.Filter{NoRuns: true}) {
 		if err != nil {
 			return nil, err
 		}
-		if ofProject(ctx, c.Batch.Dir) {
+		if ofProject(ctx, c.Batch.Dir) && !strings.HasPrefix(c.Batch.ID, batch.BackgroundPrefix) {
 			all = append(all, c)
 		}
 	}
