@@ -83,6 +83,7 @@ type Options struct {
 	Isolation Isolation     `json:"isolation,omitempty"`  // where its runs work
 	Args      []string      `json:"args,omitempty"`       // flags of the command line for each run
 	WaitLimit time.Duration `json:"wait_limit,omitempty"` // after this, no answer to a question means no; 0: 24 h
+	Hidden    bool          `json:"hidden,omitempty"`     // lists leave it out
 }
 
 // Isolation says where runs work.
@@ -110,13 +111,16 @@ type Task struct {
 	Prompt  string        `json:"prompt,omitempty"`
 	Skill   string        `json:"skill,omitempty"` // instead of Prompt, with Args
 	Args    string        `json:"args,omitempty"`
-	Typed   bool          `json:"typed,omitempty"` // the user typed the name of the skill, which may be closed to models
+	Typed   bool          `json:"typed,omitempty"` // the user typed the name of the skill, which may be closed to models, or with Session all
 	Model   string        `json:"model,omitempty"`
 	Dir     string        `json:"cwd,omitempty"`      // "": that of the batch; relative to it
 	Timeout time.Duration `json:"timeout,omitempty"`  // 0: none
 	MaxCost float64       `json:"max_cost,omitempty"` // US dollars; 0: no limit
 	Mode    string        `json:"mode,omitempty"`     // the permission mode; "": that of the settings
 	Needs   int           `json:"needs,omitempty"`    // the Version of the program that can run it
+	// Session is the session that the task goes on with, or the ID of the one that it begins; "": a new one with an ID
+	// made of that of the run. With a Session, no Prompt and no Skill mean: go on with what was interrupted.
+	Session string `json:"session,omitempty"`
 	// Seen is what the session that wrote the task had read; nil: nothing, or the user wrote it.
 	Seen *session.Seen `json:"seen,omitempty"`
 }
@@ -133,10 +137,18 @@ func (t Task) Marked(seen session.Seen) Task {
 func (t Task) Same(as Task) bool { return reflect.DeepEqual(t, as) }
 
 // Version is what this program understands of tasks. A worker claims only those that need no more.
-const Version = 2
+const Version = 3
 
-// marksVersion is the first one that obeys Task.Seen.
-const marksVersion = 2
+// The first versions that obey Task.Seen and Task.Session.
+const (
+	marksVersion = 2
+	// SessionVersion is what a Task with a Session needs.
+	SessionVersion = 3
+)
+
+// BackgroundPrefix begins the ID of a batch that is a session in the background. Only a worker that names such a batch
+// gets its runs.
+const BackgroundPrefix = "bg:"
 
 // RunID returns the ID of the run of an item, which follows from its batch and key.
 func RunID(batch, key string) string {
@@ -163,7 +175,7 @@ func (s State) Ended() bool { return s == Done || s == Failed || s == Refused ||
 // A Worker asks for runs.
 type Worker struct {
 	ID    string // unique; a process may have several
-	Batch string // only runs of this batch; "": of all
+	Batch string // only runs of this batch; "": of all, but those of sessions in the background
 	// Lease is how long a worker may hang before its runs are given to others; 0: DefaultLease.
 	Lease time.Duration
 	// Version is the newest task that it understands; 0: Version.

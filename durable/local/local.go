@@ -384,11 +384,15 @@ func (q *Queue) lease(ctx context.Context, tx *sql.Tx, n int64, l *batch.Lease) 
 		&l.Batch, &id)
 }
 
-// eligible returns the batches that may start a run, those with the fewest running ones first.
+// eligible returns the batches that may start a run, those with the fewest running ones first. In the background, what
+// follows a question waits, too.
 func (q *Queue) eligible(ctx context.Context, tx *sql.Tx, only string) ([]int64, error) {
 	rows, err := tx.QueryContext(ctx, `SELECT b.n, b.jobs, b.max_cost,
-		(SELECT count(*) FROM runs r WHERE r.state = 'running' AND r.batch = b.n) FROM batches b
-		WHERE b.open = 1 AND (? = '' OR b.id = ?)`, only, only)
+		(SELECT count(*) FROM runs r WHERE r.state = 'running' AND r.batch = b.n) +
+		iif(substr(b.id, 1, ?) = ?, (SELECT count(*) FROM runs r WHERE r.state = 'waiting' AND r.batch = b.n), 0)
+		FROM batches b
+		WHERE b.open = 1 AND (b.id = ? OR ? = '' AND substr(b.id, 1, ?) <> ?)`, len(batch.BackgroundPrefix), batch.BackgroundPrefix,
+		only, only, len(batch.BackgroundPrefix), batch.BackgroundPrefix)
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,65 @@ func (q Question) Choices() []Option {
 }
 
 // AnswerTo returns the answer that a text means: the name or the number of a choice, yes or no, or the text itself
-// where that is asked for.
+// where that is asked for. No to a call ends the run.
 func (q Question) AnswerTo(text string) (batch.Answer, error) {
+	a, no, err := q.reply(text)
+	if no && q.Asker != string(engine.AskerPlan) {
+		return batch.Answer{No: true}, nil
+	}
+	return a, err
+}
+
+// Reply is AnswerTo where no ends nothing: the run goes on, and the model learns of it. A reason may follow no after a
+// comma.
+func (q Question) Reply(text string) (batch.Answer, error) {
+	a, _, err := q.reply(text)
+	return a, err
+}
+
+// reply returns the answer that a text means, and whether it refuses.
+func (q Question) reply(text string) (answer batch.Answer, no bool, err error) {
+	options := q.Choices()
+	text = strings.TrimSpace(text)
+	i, reason := q.choice(text), ""
+	if first, rest, ok := strings.Cut(text, ","); ok && i < 0 && len(q.Options) > 0 {
+		if i = q.choice(strings.TrimSpace(first)); i >= 0 && options[i].Allow { // "yes, but …" is no yes
+			i = -1
+		}
+		reason = strings.TrimSpace(rest)
+	}
+	var a Answer
+	switch {
+	case len(q.Options) > 0 && i < 0:
+		var names []string
+		for _, o := range options {
+			names = append(names, o.ID)
+		}
+		return answer, false, engine.Usagef("knack batch answer RUN "+names[0], "%q is none of %s", text,
+			strings.Join(names, ", "))
+	case len(q.Options) > 0:
+		a.Option, a.Reason, no = options[i].ID, reason, !options[i].Allow
+	case len(q.Fields) == 0:
+		return answer, false, errors.New("this question cannot be answered here")
+	default:
+		if i >= 0 {
+			text = options[i].ID
+		}
+		value, err := json.Marshal(text)
+		if err != nil {
+			return answer, false, err
+		}
+		a.Values = map[string]json.RawMessage{}
+		for _, f := range q.Fields {
+			a.Values[f.Name] = value
+		}
+	}
+	data, err := json.Marshal(a)
+	return batch.Answer{Value: data}, no, err
+}
+
+// choice returns the index of the choice that a text means; -1: none.
+func (q Question) choice(text string) int {
 	options := q.Choices()
 	i := slices.IndexFunc(options, func(o Option) bool {
 		return strings.EqualFold(o.ID, text) || strings.EqualFold(o.Label, text)
@@ -42,35 +99,5 @@ func (q Question) AnswerTo(text string) (batch.Answer, error) {
 		no := strings.EqualFold(text, "no") || strings.EqualFold(text, "n")
 		i = slices.IndexFunc(options, func(o Option) bool { return yes && o.Allow || no && !o.Allow })
 	}
-	var a Answer
-	switch {
-	case len(q.Options) > 0 && i < 0:
-		var names []string
-		for _, o := range options {
-			names = append(names, o.ID)
-		}
-		return batch.Answer{}, engine.Usagef("knack batch answer RUN "+names[0], "%q is none of %s", text,
-			strings.Join(names, ", "))
-	case len(q.Options) > 0:
-		a.Option = options[i].ID
-		if !options[i].Allow && q.Asker != string(engine.AskerPlan) {
-			return batch.Answer{No: true}, nil
-		}
-	case len(q.Fields) == 0:
-		return batch.Answer{}, errors.New("this question cannot be answered here")
-	default:
-		if i >= 0 {
-			text = options[i].ID
-		}
-		value, err := json.Marshal(text)
-		if err != nil {
-			return batch.Answer{}, err
-		}
-		a.Values = map[string]json.RawMessage{}
-		for _, f := range q.Fields {
-			a.Values[f.Name] = value
-		}
-	}
-	data, err := json.Marshal(a)
-	return batch.Answer{Value: data}, err
+	return i
 }

@@ -55,8 +55,11 @@ var (
 	errTime      = errors.New("the run took longer than its timeout")
 )
 
-// SessionID returns the ID of the session of a run, which all attempts of a round continue.
+// SessionID returns the ID of the session of a run: that of its task, or one which all attempts of a round continue.
 func SessionID(r batch.Run) string {
+	if r.Task.Session != "" {
+		return r.Task.Session
+	}
 	id := "batch-" + r.ID
 	if r.Round > 0 {
 		id += "-" + strconv.Itoa(r.Round+1)

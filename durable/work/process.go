@@ -37,7 +37,7 @@ func fenceFile(state, run string) string { return filepath.Join(state, "logs", r
 // carried are the flags that a queue may carry for the process of a run.
 var carried = [...]string{"model", "effort", "max-turns", "permission-mode", "allow", "deny", "ask", "sandbox", "tools",
 	"trust", "trust-content", "given", "above", "dangerously-skip-permissions", "add-dir", "settings", "mcp-config",
-	"strict-mcp-config", "append-system-prompt", "system-prompt", "bare", "no-skills", "agents"}
+	"strict-mcp-config", "append-system-prompt", "system-prompt", "bare", "no-skills", "agents", "kit", "name", "max-cost"}
 
 // refusal says why a worker does not run something with the flags that the queue has for it; "": it does.
 func (w *worker) refusal(l batch.Lease) string {

@@ -91,6 +91,8 @@ func questionOf(q engine.Question) Question {
 // An absent user has answered some questions earlier; at any other the run stops and waits.
 type absent struct {
 	stop func(error)
+	// brief means that what an answer allows until the session ends is no choice: the process ends with the message.
+	brief bool
 
 	mu      sync.Mutex
 	answers []batch.Answered
@@ -99,6 +101,11 @@ type absent struct {
 
 // Ask returns the earlier answer to the same question, once.
 func (p *absent) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	if p.brief && q.Asker == engine.AskerGate {
+		q.Options = slices.DeleteFunc(slices.Clone(q.Options), func(o engine.Option) bool {
+			return o.ID == engine.OptionSession || o.ID == engine.OptionEdits
+		})
+	}
 	w := questionOf(q)
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -58,6 +58,9 @@ type running struct {
 	replies map[int]chan batch.Order
 
 	log     *session.Log
+	begins  int            // ID of the last entry before the run
+	marked  bool           // an entry says where it begins
+	given   bool           // the log has its message
 	read    int            // ID of the last entry whose costs were reported
 	answers int            // how many the log has
 	subs    map[string]int // requests of sub-agents that were answered, by log
@@ -143,7 +146,7 @@ func (r *running) ask(ctx context.Context, m message) batch.Order {
 
 // run runs the task, or what is left of it.
 func (r *running) run(ctx context.Context, begin Start) (batch.End, []batch.Row) {
-	person := &absent{stop: r.stop, answers: r.Run.Answers}
+	person := &absent{stop: r.stop, answers: r.Run.Answers, brief: r.Run.Task.Session != ""}
 	alone, err := fence(ctx, r.Fence, r.Token)
 	if alone != nil {
 		defer alone.Close()
@@ -164,9 +167,13 @@ func (r *running) run(ctx context.Context, begin Start) (batch.End, []batch.Row)
 		reads.Inherit(s, *seen)
 	}
 	r.log, r.subs, r.open = s.Log(), map[string]int{}, map[string]bool{}
+	if r.findBegin(); r.Run.Task.Session != "" && !r.marked {
+		r.begins = r.log.Last() // what is before was not spent by this run
+	}
+	r.read = r.begins
 	rows := r.spending()
-	rows = append(rows, uncertain(r.log)...)
-	if text, ok := finished(r.log); ok { // the worker died before the queue knew
+	rows = append(rows, r.uncertain()...)
+	if text, ok := finished(r.log); ok && r.given { // the worker died before the queue knew
 		return batch.End{State: batch.Done, Text: text, Calls: r.calls}, rows
 	}
 	if len(rows) > 0 {
@@ -180,7 +187,11 @@ func (r *running) run(ctx context.Context, begin Start) (batch.End, []batch.Row)
 			return r.failure(ctx, err, person), r.settled(ctx)
 		}
 	}
-	report, err := c.Turn(ctx, r.input(), func(e engine.Event) { r.event(ctx, e) })
+	in, err := r.message(ctx, s)
+	if err != nil {
+		return r.failure(ctx, err, person), r.settled(ctx)
+	}
+	report, err := c.Turn(ctx, in, func(e engine.Event) { r.event(ctx, e) })
 	rows = r.spending()
 	end := batch.End{State: batch.Done, Text: report.End.Text, Calls: r.calls}
 	if err = cmp.Or(err, report.Err(ctx)); err != nil || context.Cause(ctx) != nil {
@@ -211,10 +222,50 @@ func (r *running) session(ctx context.Context, person engine.Person, begin Start
 	}
 }
 
+// findBegin finds where the run begins in the log of its session, and whether its message was given.
+func (r *running) findBegin() {
+	if r.Run.Task.Session == "" {
+		r.given = r.log.State().Turns > 0
+		return
+	}
+	given := false
+	for e := range r.log.Backward() {
+		switch {
+		case e.User != nil, e.Activation != nil && e.Activation.Call == "":
+			given = true
+		case e.Setting == nil || e.Setting.Run == "":
+		case e.Setting.Run == r.Run.ID:
+			r.begins, r.given, r.marked = e.ID, given, true
+			return
+		default:
+			return
+		}
+	}
+}
+
+// message returns the message for the model with what it attaches. In a session that others have used, too, an entry
+// says first that the run begins.
+func (r *running) message(ctx context.Context, s *engine.Session) (agent.Input, error) {
+	in := r.input()
+	if r.Run.Task.Session == "" {
+		return in, nil
+	}
+	if !r.marked {
+		_, err := r.log.Append(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Run: r.Run.ID}})
+		if err != nil {
+			return in, err
+		}
+	}
+	return s.Attach(ctx, in)
+}
+
 // input returns the message for the model: the task, or a request to go on with it.
 func (r *running) input() agent.Input {
 	t := r.Run.Task
 	in := agent.Text(t.Prompt)
+	if t.Session != "" && t.Typed {
+		in = agent.Typed(t.Prompt)
+	}
 	if strings.HasPrefix(in.Text, "/") && t.Skill == "" {
 		in.Text = "/" + in.Text // a prompt is no command of the program
 	}
@@ -225,12 +276,15 @@ func (r *running) input() agent.Input {
 			in.Named = true
 		}
 	}
-	state := r.log.State()
-	if state.Turns == 0 {
+	if !r.given && in.Text != "" {
 		return in
 	}
 	more := "The program was stopped while you worked on this, and started again. Go on where you were interrupted. " +
 		"Look at the files before you repeat a change."
+	if t.Session != "" && !r.given {
+		more = "The user has let this session go on in the background, which interrupted what you were doing. Go on with " +
+			"it. Look at the files before you repeat a change."
+	}
 	if n := len(r.Run.Answers); n > 0 {
 		var q Question
 		var a Answer
@@ -268,11 +322,11 @@ func finished(log *session.Log) (text string, ok bool) {
 	return "", ok
 }
 
-// uncertain returns the calls of a log that have started and have no result.
-func uncertain(log *session.Log) (rows []batch.Row) {
+// uncertain returns the calls of the run that have started and have no result.
+func (r *running) uncertain() (rows []batch.Row) {
 	inputs, started := map[string]string{}, map[string]string{}
 	var order []string
-	for e := range log.All() {
+	for _, e := range r.log.After(r.begins) {
 		switch {
 		case e.Answer != nil:
 			for _, p := range e.Answer.Message.Parts {

@@ -281,6 +281,7 @@ func TestRefusal(t *testing.T) {
 		want         string // part of the reason; "": it runs
 	}{
 		{args: []string{"--allow=Bash(ls)", "--model=x", "--trust=true", "--sandbox=best-effort"}, mode: "dontAsk"},
+		{args: []string{"--kit=review"}},
 		{args: []string{"--resume=x"}, want: "no flag of a run"},
 		{args: []string{"--allow", "Bash"}, want: "no flag of a run"},
 		{args: []string{"-p"}, want: "no flag of a run"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part/audit"
+	"github.com/knack-agent/knack/engine/part/background"
 	"github.com/knack-agent/knack/engine/part/batch"
 	"github.com/knack-agent/knack/engine/part/browser"
 	"github.com/knack-agent/knack/engine/part/budget"
@@ -49,6 +50,7 @@ func All() []engine.Part {
 		worktree.Part(),
 		schedule.Part(nil),
 		batch.Part(nil),
+		background.Part(nil),
 		monitor.Part(),
 		needs.Part(),
 		secrets.Part(),

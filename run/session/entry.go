@@ -460,6 +460,8 @@ type Setting struct {
 	Mode   permission.Mode `json:"mode,omitempty"`
 	Title  string          `json:"title,omitempty"`
 	Label  *Label          `json:"label,omitempty"`
+	// Run is the run of a queue whose message follows.
+	Run string `json:"run,omitempty"`
 }
 
 // A Label is what the user calls an entry, for lists such as that of /tree. The last one counts, whatever branch it is on.

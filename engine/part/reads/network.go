@@ -131,7 +131,7 @@ func readsNetwork(line string) bool {
 		case "knack": // what other sessions report, as an agent does
 			for _, sub := range words[i+1:] {
 				switch sub {
-				case "batch", "schedule", "loop", "session", "-p", "--print", "run":
+				case "batch", "schedule", "loop", "session", "agents", "attach", "logs", "--bg", "-p", "--print", "run":
 					return true
 				}
 			}

@@ -130,7 +130,7 @@ func openQueue(ctx context.Context) (*local.Queue, error) {
 	}
 	q, err := local.Open(ctx, dir)
 	if err != nil && inSandbox() {
-		return nil, &engine.Error{Err: errors.New("schedules and batches are closed to commands in the sandbox"),
+		return nil, &engine.Error{Err: errors.New("schedules, batches and sessions in the background are closed to commands in the sandbox"),
 			Hint: "knack schedule list, schedule history ID and batch status work here, the rest in a terminal"}
 	}
 	if err != nil {
@@ -238,13 +238,13 @@ func batchID(dir, source, name string) string {
 	return strings.TrimPrefix(slug+"-"+hex.EncodeToString(sum[:4]), "-")
 }
 
-// batches returns all batches with their totals, the oldest first.
+// batches returns all batches with their totals, the oldest first, without the sessions in the background.
 func batches(ctx context.Context, q batch.Queue) (all []batch.Change, err error) {
 	for c, err := range q.Watch(ctx, batch.Filter{NoRuns: true}) {
 		if err != nil {
 			return nil, err
 		}
-		if ofProject(ctx, c.Batch.Dir) {
+		if ofProject(ctx, c.Batch.Dir) && !strings.HasPrefix(c.Batch.ID, batch.BackgroundPrefix) {
 			all = append(all, c)
 		}
 	}

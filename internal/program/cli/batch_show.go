@@ -328,7 +328,7 @@ On a terminal, and without an answer, each question is asked.`,
 		Example: `  knack batch answer
   knack batch answer 5f0c2c1d9a3b7e44 yes`,
 		RunE: withQueue(func(c *cobra.Command, q batch.Queue, args []string) error {
-			filter := batch.Filter{States: []batch.State{batch.Waiting}}
+			filter := batch.Filter{}
 			answer := ""
 			if len(args) > 0 {
 				_, found, whole, err := findRuns(c.Context(), q, args[:1], false)
@@ -366,7 +366,7 @@ On a terminal, and without an answer, each question is asked.`,
 				_, err := answerWaiting(c, q, filter)
 				return err
 			}
-			all, err := runs(c.Context(), q, filter)
+			all, err := waitingRuns(c.Context(), q, filter)
 			if err != nil {
 				return err
 			}
@@ -409,6 +409,11 @@ func sendAnswer(c *cobra.Command, q batch.Queue, r batch.Run, a batch.Answer) er
 func writeQuestion(w io.Writer, r batch.Run) {
 	q := work.QuestionOf(r)
 	fmt.Fprintf(w, "%s (run %s) asks: %s\n", plain.Line(r.Key), r.ID, plain.Line(q.Title))
+	writeChoices(w, q)
+}
+
+// writeChoices writes what a question is about, and its answers.
+func writeChoices(w io.Writer, q work.Question) {
 	if q.Tool != "" {
 		fmt.Fprintf(w, "  %s\n", plain.Line(part.KnownTools().Line(q.Tool, q.Input)))
 	}
@@ -427,11 +432,17 @@ func writeQuestion(w io.Writer, r batch.Run) {
 	}
 }
 
+// waitingRuns returns the runs that wait for an answer, without those of sessions in the background.
+func waitingRuns(ctx context.Context, q batch.Queue, f batch.Filter) ([]batch.Run, error) {
+	f.States = []batch.State{batch.Waiting}
+	all, err := runs(ctx, q, f)
+	return slices.DeleteFunc(all, func(r batch.Run) bool { return strings.HasPrefix(r.Batch, batch.BackgroundPrefix) }), err
+}
+
 // answerWaiting asks the questions of runs that wait on the terminal, and returns how many were answered. An empty
 // line leaves a question open.
 func answerWaiting(c *cobra.Command, q batch.Queue, f batch.Filter) (n int, err error) {
-	f.States = []batch.State{batch.Waiting}
-	all, err := runs(c.Context(), q, f)
+	all, err := waitingRuns(c.Context(), q, f)
 	if err != nil {
 		return 0, err
 	}

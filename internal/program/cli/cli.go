@@ -202,6 +202,11 @@ func commands() []namedCommand {
 		{"policy", policyCommand},
 		{"audit", auditCommand},
 		{"tool", toolCommand},
+		{"agents", agentsCommand},
+		{"attach", attachCommand},
+		{"logs", logsCommand},
+		{"stop", stopCommand},
+		{"rm", rmCommand},
 		{"batch", batchCommand},
 		{"worker", workerCommand},
 		{"schedule", scheduleCommand},
@@ -259,6 +264,9 @@ func rootCommand(args []string) *cobra.Command {
 			if err := checkTools(f.tools); err != nil {
 				return err
 			}
+		}
+		if f.bg {
+			return f.toBackground(c, args)
 		}
 		if f.listModels {
 			models := modelsCommand()

@@ -14,7 +14,7 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "name", "no-session", "verbose",
+	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "name", "no-session", "bg", "verbose",
 		"debug", "workspace", "worktree", "init", "maintenance", "add-dir", "settings", "help", "version"}},
 	{"Model", []string{"model", "effort", "fallback-model", "list-models", "system-prompt",
 		"system-prompt-file", "append-system-prompt", "append-system-prompt-file", "betas",

@@ -46,7 +46,7 @@ func otherFlags() map[string]string {
 // otherMeanings are flags that Knack has too, and that mean something else in another program.
 func otherMeanings() map[string]string {
 	return map[string]string{
-		"Claude Code background": "waits for background commands, or stops them; for work in the background: knack batch",
+		"Claude Code background": "waits for background commands, or stops them; for work in the background: knack --bg",
 		"Claude Code v":          "--verbose; --version is the version",
 		"Codex c":                "--continue; knack --settings JSON sets settings",
 		"Codex p":                "--print; knack --settings FILE sets settings",

@@ -73,6 +73,7 @@ func TestStandardOutput(t *testing.T) {
 		"talk.go":       3, // the func itself, the screen and the line mode
 		"session.go":    1, // session show, by the line mode
 		"batch_show.go": 1, // the sessions of a run, by the line mode
+		"attach.go":     1, // the sessions of the background, by the line mode
 	}
 	past := regexp.MustCompile(`\bos\.Stdout\b|\bsyscall\.Stdout\b|\bfmt\.Print(f|ln)?\(`)
 	err := filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {

@@ -1,35 +1,17 @@
 package cli
 
 import (
-	"context"
-	"fmt"
-
-	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
+	"github.com/knack-agent/knack/engine/part/background"
 	"github.com/knack-agent/knack/engine/part/batch"
 	"github.com/knack-agent/knack/engine/part/propose"
 	"github.com/knack-agent/knack/engine/part/schedule"
-	"github.com/knack-agent/knack/eval/report"
-	"github.com/knack-agent/knack/eval/suite"
 )
 
-// parts returns the parts of conversations, with the queue of this machine. args are the flags that tasks get.
-func parts(args []string) []engine.Part {
-	return part.With(part.All(), schedule.Part(keeper{}), batch.Part(&batchKeeper{args: args}), propose.Part(foundBy))
-}
-
-// foundBy says how the program's own search finds the skill of a directory among others by the queries in its evals;
-// "": it has none.
-func foundBy(ctx context.Context, dir string, others []*knack.Skill) (string, error) {
-	s, err := suite.Open(ctx, dir)
-	if err != nil {
-		return "", fmt.Errorf("its queries cannot be tried: %w", err)
-	}
-	s.Others = others
-	r, err := s.Search(ctx, 2, 1)
-	if err != nil || r.Routing == nil {
-		return "", err
-	}
-	return report.Found(r), nil
+// parts returns the parts of conversations, with the queue of this machine. args are the flags that tasks get. leave, if
+// not nil, takes the conversation to the background.
+func parts(args []string, leave background.Leave) []engine.Part {
+	return part.With(part.All(), schedule.Part(keeper{}), batch.Part(&batchKeeper{args: args}), background.Part(leave),
+		propose.Part(foundBy))
 }

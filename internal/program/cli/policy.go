@@ -157,7 +157,7 @@ func policyOptions(name string, data []byte, dir string) (table []policyCall, o 
 		return &engine.Error{Err: fmt.Errorf(name+": "+format, args...), Hint: "knack help policy test",
 			Exit: engine.ExitUsage}
 	}
-	o = engine.Options{Dir: filepath.Join(dir, "project"), Trust: true, Version: version(), Parts: parts(nil),
+	o = engine.Options{Dir: filepath.Join(dir, "project"), Trust: true, Version: version(), Parts: parts(nil, nil),
 		Env: func(name string) string {
 			if name == "PATH" {
 				return os.Getenv("PATH")

@@ -67,7 +67,7 @@ func (f *projectFlags) options() engine.Options {
 		NoSkills: f.noSkills, Trust: f.trust, Window: f.window,
 		MCPConfig: f.mcp, StrictMCP: f.strict,
 		Program: thisProgram(), Version: version(), BuiltIn: []agent.Definition{guide()}, Commands: command.All(line.Hotkeys),
-		Parts: parts(nil), Above: workspace.FindAbove().Limits,
+		Parts: parts(nil, nil), Above: workspace.FindAbove().Limits,
 	}
 }
 

@@ -69,6 +69,8 @@ type runFlags struct {
 	maxTurns  int
 	maxCost   float64
 	noSession bool
+	bg        bool          // see toBackground
+	left      *leftTerminal // the conversation may go to the background; nil: it may not
 	// background is wait, stop or "", see backgroundJobs.
 	background  string
 	goal        string
@@ -162,6 +164,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after this many requests (200 with -p)")
 	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop after spending this many US dollars in the session")
+	fs.BoolVar(&f.bg, "bg", false, "begin the session in the background, print its ID, and return; knack agents lists them")
 	fs.StringVar(&f.background, "background", "", "with -p: wait for background commands after the answer, or stop them "+
 		"at once; without it, they are stopped after a minute")
 	fs.StringVar(&f.goal, "goal", "", "go on until this `TEXT` is judged to be met, or, with !COMMAND, until that ends "+
@@ -219,7 +222,10 @@ func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) 
 	if err != nil { // a batch of this conversation would trust what nobody has seen
 		args = slices.DeleteFunc(args, func(a string) bool { return a == "--trust=true" })
 	}
-	o.Parts = parts(args)
+	if f.left != nil {
+		f.left.args, f.left.not = args, notCarried(c.Flags())
+	}
+	o.Parts = parts(args, f.left.leave())
 	if err := f.checkHost(); err != nil {
 		return nil, err
 	}
@@ -311,7 +317,7 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	}
 	s, err := e.Start(ctx, person, o)
 	if err != nil {
-		return nil, err
+		return nil, inBackground(ctx, err, o.Resume)
 	}
 	if title := strings.Join(strings.Fields(f.name), " "); title != "" {
 		if err := s.Set(ctx, session.Setting{Title: title}); err != nil {

@@ -36,7 +36,6 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		}
 		return engine.Usagef("knack -p 'your prompt'", "standard input is not a terminal")
 	}
-	ctx, stderr := c.Context(), c.ErrOrStderr()
 	first := strings.Join(f.goalAsPrompt(args), " ")
 	if f.pick && first != "" {
 		return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session if a prompt is given")
@@ -46,10 +45,17 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if err := askWord(c, args); err != nil {
 		return err
 	}
+	f.left = &leftTerminal{}
 	e, err := f.open(c)
 	if err != nil {
 		return err
 	}
+	return errors.Join(f.talkIn(c, e, in, first), f.left.begin(c))
+}
+
+// talkIn is talk in an open directory, which it closes.
+func (f *runFlags) talkIn(c *cobra.Command, e *engine.Engine, in *os.File, first string) error {
+	ctx, stderr := c.Context(), c.ErrOrStderr()
 	defer closeEngine(e, stderr)
 	if err := askRoutes(c, e); err != nil {
 		return err

@@ -80,7 +80,7 @@ of the batch, goes on with them.`,
 	c.Flags().StringVar(&confine, "sandbox", "", "`off`: also run tasks without a sandbox; others of that kind fail")
 	c.Flags().DurationVar(&lease, "lease", 0,
 		"after which `TIME` a worker that hangs loses its tasks (the setting batch.lease, or 30s)")
-	c.AddCommand(workerRunCommand())
+	c.AddCommand(workerRunCommand(), workerHostCommand())
 	return c
 }
 
@@ -114,7 +114,7 @@ func workerRunCommand() *cobra.Command {
 				}
 				f.sessionID, f.resume = id, ""
 				if hasSession(id) {
-					f.sessionID, f.resume = "", id
+					f.sessionID, f.resume, f.name = "", id, "" // it may have another title by now
 				}
 				s, err := f.start(ctx, e, person, nil, c.ErrOrStderr())
 				if err == nil {

@@ -180,7 +180,7 @@ func TestCommandsOfNobody(t *testing.T) {
 		"mcp retry", "mcp retry x", "plugin add x", "plugin x off", "trust", "settings model haiku",
 		"settings permissions.allow Bash", "config model haiku", "login", "login anthropic", "logout anthropic", "reload",
 		"add-dir /", "output-style none", "undo", "redo", "rewind 1", "memory on", "memory add x", "memory off",
-		"goal x", "goal !true", "goal off", "kit x", "kit off"}
+		"goal x", "goal !true", "goal off", "kit x", "kit off", "background", "background x"}
 
 	h := newHost(t, llmtest.New(), nil)
 	all := command.All("")

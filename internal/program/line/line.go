@@ -427,9 +427,13 @@ func (f *Front) paint(c color, s string) string {
 }
 
 // Show shows the current branch of a resumed session.
-func (f *Front) Show(log *session.Log) {
+func (f *Front) Show(log *session.Log) { f.ShowAfter(log, 0) }
+
+// ShowAfter is Show for what came after the entry with an ID.
+func (f *Front) ShowAfter(log *session.Log, id int) {
 	for e := range log.Walk() {
 		switch {
+		case e.ID <= id:
 		case e.User != nil:
 			var b bytes.Buffer
 			for _, p := range e.User.Parts {

@@ -40,6 +40,7 @@ const (
 	actSteps       action = "steps"
 	actBackground  action = "background"
 	actSendNow     action = "send-now"
+	actLeave       action = "leave"
 )
 
 // actions lists the actions with their default keys and descriptions.
@@ -54,6 +55,7 @@ var actions = []struct {
 	{actSendNow, []string{"alt+n"}, "send this, or the queued message, now"},
 	{actUnqueue, []string{"alt+up"}, "edit the last queued message"},
 	{actBackground, []string{"ctrl+b"}, "let the running command go on in the background"},
+	{actLeave, []string{"alt+g"}, "leave; the session goes on in the background"},
 	{actInterrupt, []string{"esc"}, "interrupt; twice: go back to a message"},
 	{actClear, []string{"ctrl+c"}, "clear the prompt; twice: exit"},
 	{actExit, []string{"ctrl+d"}, "exit at an empty prompt"},

@@ -33,6 +33,8 @@ func (a *app) key(k terminal.Key) {
 		if _, height := a.screen.Size(); a.view.pager.key(k, height) {
 			a.view.pager = nil
 		}
+	case a.session != nil && a.view.picker == nil && a.keys.of(k) == actLeave: // also where a question waits
+		a.submit(agent.Typed(strings.TrimSpace("/command:background "+a.prompt.Text())), engine.Next)
 	case len(a.questions) > 0:
 		a.questionKey(k)
 	case a.session == nil: // between two questions

@@ -1,0 +1,99 @@
+//go:build unix
+
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/run/llm/llmtest"
+)
+
+// TestLeave: a conversation on the screen, or in line mode, goes on in the background, its question is put where it is
+// attached, and it is on the screen again.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	const width, height = 100, 30
+	d := newFixture(t, serve(t,
+		call("a", "touch began; until [ -e go ]; do sleep 0.01; done"),
+		call("b", "echo made >made"), call("c", "echo made >made"), call("d", "echo made >made"),
+		llmtest.Reply("I made it."), llmtest.Reply("Here I am."), llmtest.Reply("Bye.")))
+	k := d.onScreen(t, width, height, "--session-id", "moves", "--allow", "Bash(touch:*), Bash(until:*), Bash([:*), "+
+		"Bash(sleep:*), Bash(echo:*), Edit(began)")
+	k.shows(width, height, `keys`)
+	k.types("make it\r")
+	waitFor(t, "the command", func() bool {
+		_, err := os.Stat(filepath.Join(d.dir, "began"))
+		return err == nil
+	})
+	d.file(t, "go", "")
+	k.shows(width, height, `Run this command\?|Change this file\?|Write`)
+	k.types("\x1bg") // Alt-G, where a question waits
+	k.ends()
+	k.shows(width, height, `knack: it works in the background; knack attach moves shows it`)
+
+	d.env = append(d.env, "KNACK_UI=line")
+	a := d.run(t, "knack", "attach", "moves")
+	a.expect(`> make it`)
+	a.expect(`moves asks: `)
+	a.enters("1")
+	a.expect(`I made it\.`)
+	a.expect(`\(done\)`)
+	a.enters("are you there?")
+	a.expect(`Here I am\.`)
+	a.expect(`\(done\)`)
+	a.types("\x04")
+	a.ends()
+	d.reads(t, filepath.Join(d.dir, "made"), "made")
+
+	l := d.open(t, "-r", "moves")
+	l.expect(`Here I am\.`)
+	l.enters("/background and good bye")
+	l.expect(`it works in the background`)
+	l.ends()
+	if out := d.output(t, "logs", "moves", "--follow"); !strings.Contains(out, "Bye.") || !strings.Contains(out, "(done)") {
+		t.Errorf("the log: %s", out)
+	}
+}
+
+// TestManyInBackground: twenty sessions work at once, each in a process of its own, and all of them end.
+func TestManyInBackground(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("40 processes")
+	}
+	const many = 20
+	var answers []llmtest.Answer
+	for i := range many {
+		a := call(fmt.Sprint("c", i), fmt.Sprintf("touch began-%d; until [ -e go ]; do sleep 0.1; done", i))
+		a.When = fmt.Sprintf("^number %d$", i)
+		answers = append(answers, a)
+	}
+	for range many {
+		answers = append(answers, llmtest.Reply("Ended."))
+	}
+	d := newFixture(t, serve(t, answers...))
+	for i := range many {
+		out := d.output(t, "--bg", "--session-id", fmt.Sprint("s", i), "--sandbox", "off", "--allow", "Bash", "--trust",
+			fmt.Sprint("number ", i))
+		if !strings.Contains(out, fmt.Sprintf("knack attach s%d", i)) {
+			t.Fatal(out)
+		}
+	}
+	waitFor(t, "twenty commands", func() bool {
+		all, err := filepath.Glob(filepath.Join(d.dir, "began-*"))
+		return err == nil && len(all) == many
+	})
+	if out := d.output(t, "agents"); strings.Count(out, "running") != many {
+		t.Errorf("they run at once:\n%s", out)
+	}
+	d.file(t, "go", "")
+	for i := range many {
+		if out := d.output(t, "logs", fmt.Sprint("s", i), "-f"); !strings.Contains(out, "Ended.") {
+			t.Errorf("s%d: %s", i, out)
+		}
+	}
+}
