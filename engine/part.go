@@ -199,6 +199,7 @@ type Place struct {
 	Workspace workspace.Workspace
 	Sandbox   *sandbox.Sandbox              // of its commands; nil: they run without one
 	Worktree  string                        // its directory; "": it is the workspace of the session
+	Agent     *agent.Sub                    // whose it is; nil: the session's
 	Paths     func() permission.PathContext // in which paths are judged there
 }
 

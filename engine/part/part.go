@@ -26,6 +26,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/schedule"
 	"github.com/knack-agent/knack/engine/part/secrets"
 	"github.com/knack-agent/knack/engine/part/steps"
+	"github.com/knack-agent/knack/engine/part/tasks"
 	"github.com/knack-agent/knack/engine/part/telemetry"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/engine/part/web"
@@ -44,6 +45,7 @@ func All() []engine.Part {
 		browser.Part(),
 		memory.Part(),
 		goal.Part(),
+		tasks.Part(),
 		worktree.Part(),
 		schedule.Part(nil),
 		batch.Part(nil),
