@@ -119,7 +119,7 @@ type Live struct {
 	// Tools returns the part's tools, which Part.Known names; it is called once, when the session begins.
 	Tools func() PartTools
 	// Placed returns tools that work in a Place, such as programs that run there. It is called when the session begins, when
-	// it moves, and for each agent.
+	// it moves, for each agent, and when the project was loaded again: it may have other tools then.
 	Placed func(Place, coding.Options) tool.Set
 	// SkillTools returns the tools that a skill brings, as they work in a Place. It is called before each request while
 	// the skill is in use, also for agents.

@@ -139,6 +139,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 		return false
 	}
+	s.chosen.begin(t)
 	t.agent.Tools = t.tools()
 	s.memory.RestoreTodos(func() json.RawMessage { return Todos(s.log) }) // of the current branch of the conversation
 	s.place.begin(t.gate)

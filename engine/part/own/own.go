@@ -73,7 +73,7 @@ type live struct {
 }
 
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
-	programs, l := find(c.Project().Brought).tools, &live{conv: c}
+	l := &live{conv: c}
 	return &engine.Live{Value: l, SkillTools: l.ofSkill, Hooks: l.hooks, Close: l.closeProcesses, Placed: func(
 		in engine.Place, o coding.Options) tool.Set {
 		l.mu.Lock()
@@ -81,7 +81,7 @@ func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 		if in.Worktree == "" {
 			l.coding = o
 		}
-		return tools(l, programs, in, o)
+		return tools(l, find(c.Project().Brought).tools, in, o)
 	}}, nil
 }
 

@@ -37,7 +37,7 @@ func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspac
 			return c, err
 		}
 		if sha256.Sum256(data) != p.sum {
-			return c, fmt.Errorf("%s has changed since it was read: it was not run. /new reads it again", p.program)
+			return c, fmt.Errorf("%s has changed since it was read: it was not run. /reload reads it again", p.program)
 		}
 		if len(p.definition.Command) == 0 {
 			c.Args = append([]string{p.program}, c.Args...)
