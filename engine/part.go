@@ -86,6 +86,11 @@ type Brought struct {
 	// CommandNames returns the names of the program's commands, also those in other agents; nil: there are none.
 	CommandNames func() []string
 
+	// AsUser returns what makes a command run outside the sandbox, as the user, see [workspace.Command.AsUser]. files are
+	// what the user wrote: its definition and the program. set are the variables that the caller sets. The error says why
+	// the command must stay in the sandbox. nil: all must.
+	AsUser func(set []string, files ...string) (func(environ []string) []string, error)
+
 	Kit *Kit // that is used; nil: none
 
 	kept *keptFinds // nil: nothing is kept
