@@ -62,12 +62,13 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, at Place) func(context.Context,
 			prompt.Index = s.Catalog().Listing(t.View()).Text
 		}
 		a.System = prompt.String()
+		sub := &agent.Sub{Name: d.Name, Log: log.ID()}
+		at.Agent = sub
 		files := s.parts.placed(at, o)
 		a.Tools = slices.Concat(files, s.shared, t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
-		sub := &agent.Sub{Name: d.Name, Log: log.ID()}
 		a.Policy.Gate = func(sc agent.Scopes) tool.Gate { return agentGate{g.With(sc), sub} }
 		a.Notice = func(state session.State) *session.Note {
 			return s.parts.note(Asking{Mode: g.Mode(), Sub: true}, state)

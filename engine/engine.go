@@ -111,6 +111,18 @@ func (e *Engine) setProject(p *Project) error {
 	if m.Tables, problems, err = modelSettings(p.config); err != nil {
 		return err
 	}
+	p.Brought.AsUser = func(variables []string, files ...string) (func(environ []string) []string, error) {
+		// A model chooses what a tool gets, so that more holds it back than a hook.
+		if mode, err := sandbox.ParseMode(set.Sandbox.Mode); err == nil && mode == sandbox.Require {
+			return nil, errors.New("the setting sandbox.mode requires the sandbox")
+		}
+		for _, file := range files {
+			if err := p.own.confined(file, string(permission.User)); err != nil {
+				return nil, err
+			}
+		}
+		return e.userEnviron(p, variables), nil
+	}
 	m.foreign, m.pending, m.Limits = p.foreign.values, p.foreign.routes, p.config.ModelLimits()
 	m.Tables = append(m.Tables, p.foreign.table(m)...)
 	p.problems = append(p.problems, problems...)

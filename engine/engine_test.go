@@ -568,8 +568,8 @@ func TestTodosDuringTurn(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	m := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{{Name: "TaskCreate", Input: `{"subject":"read"}`},
-		{Name: "touch", Input: `{"what":"a"}`}, {Name: "TaskCreate", Input: `{"subject":"write"}`}}}, llmtest.Reply("done"))
+	m := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{{Name: "todo", Input: `{"item":{"text":"read"}}`},
+		{Name: "touch", Input: `{"what":"a"}`}, {Name: "todo", Input: `{"item":{"text":"write"}}`}}}, llmtest.Reply("done"))
 	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{touch(&did,
 		typeContext)}}})
 	if got := run(t, s, "go"); !strings.Contains(got, "result: 1. [pending] read\n2. [pending] write") || len(did) != 1 {

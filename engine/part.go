@@ -86,6 +86,11 @@ type Brought struct {
 	// CommandNames returns the names of the program's commands, also those in other agents; nil: there are none.
 	CommandNames func() []string
 
+	// AsUser returns what makes a command run outside the sandbox, as the user, see [workspace.Command.AsUser]. files are
+	// what the user wrote: its definition and the program. set are the variables that the caller sets. The error says why
+	// the command must stay in the sandbox. nil: all must.
+	AsUser func(set []string, files ...string) (func(environ []string) []string, error)
+
 	Kit *Kit // that is used; nil: none
 
 	kept *keptFinds // nil: nothing is kept
@@ -119,7 +124,7 @@ type Live struct {
 	// Tools returns the part's tools, which Part.Known names; it is called once, when the session begins.
 	Tools func() PartTools
 	// Placed returns tools that work in a Place, such as programs that run there. It is called when the session begins, when
-	// it moves, and for each agent.
+	// it moves, for each agent, and when the project was loaded again: it may have other tools then.
 	Placed func(Place, coding.Options) tool.Set
 	// SkillTools returns the tools that a skill brings, as they work in a Place. It is called before each request while
 	// the skill is in use, also for agents.
@@ -199,6 +204,7 @@ type Place struct {
 	Workspace workspace.Workspace
 	Sandbox   *sandbox.Sandbox              // of its commands; nil: they run without one
 	Worktree  string                        // its directory; "": it is the workspace of the session
+	Agent     *agent.Sub                    // whose it is; nil: the session's
 	Paths     func() permission.PathContext // in which paths are judged there
 }
 

@@ -54,6 +54,20 @@ func (l *place) set(in Place, tools tool.Set) (running *gate.Gate) {
 	return l.running
 }
 
+// renew makes the tools of the worktree again, if the session works in one.
+func (l *place) renew(tools func(Place) tool.Set) {
+	in := l.now()
+	if in.Worktree == "" {
+		return
+	}
+	fresh := tools(in)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.in.Worktree == in.Worktree { // it has not moved meanwhile
+		l.tools = fresh
+	}
+}
+
 // tool returns what a tool of the workspace is in the worktree; nil: the session does not work in one.
 func (l *place) tool(name string) *tool.Tool {
 	l.mu.Lock()

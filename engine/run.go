@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -138,8 +139,9 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 		return false
 	}
+	s.chosen.begin(t)
 	t.agent.Tools = t.tools()
-	s.memory.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
+	s.memory.RestoreTodos(func() json.RawMessage { return Todos(s.log) }) // of the current branch of the conversation
 	s.place.begin(t.gate)
 	s.parts.follow(ctx)
 	if err := s.parts.begin(ctx, cmp.Or(in.Command, in.Text)); err != nil {

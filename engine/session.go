@@ -56,8 +56,7 @@ type Session struct {
 	coding       coding.Options // of the session's tools
 	files        tool.Set       // all of the session's own tools, active or not
 	shared       tool.Set       // those of parts that sub-agents have too
-	active       tool.Set       // the active ones among them
-	unlisted     tool.Set       // tools that the model may call but that are not listed for it
+	chosen       chosen         // what the model may call of them now
 	removedTools []string       // tools that the agent would add but must not
 	servers      *servers.Session
 	queue        queue
@@ -250,34 +249,19 @@ func (s *Session) setTools(p *Project) {
 				Message: fmt.Sprintf("the tool %s is left out: the part that gives it does not name it in Part.Known", t.Name)})
 		}
 	}
-	base := p.known().defaults
-	spec, skill := cutSkillTerm(s.options.Tools)
-	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
+	s.chosen.parts, s.chosen.of = own, p.Brought.kept
+	skill, problems := s.chosen.choose(s.files, p.known().defaults, s.options.Tools, p.withholds)
 	for _, x := range problems {
 		s.problems = append(s.problems, knack.Problem{Code: x.Code, Severity: knack.Warn, Message: x.String(),
 			Hint: x.Hint})
 	}
-	if i := slices.IndexFunc(chosen, func(t tool.Tool) bool { return t.Name == "Agent" }); i >= 0 {
-		chosen = slices.Delete(chosen, i, i+1) // each turn decides about it
-	} else {
+	if !s.chosen.agent {
 		s.removedTools = []string{"Agent"}
 	}
-	none := s.options.Tools != "" && len(chosen) == 0 && len(s.removedTools) > 0
+	none := s.options.Tools != "" && len(s.chosen.active)+len(s.chosen.unlisted) == 0 && len(s.removedTools) > 0
 	if skill == "-" || none && skill == "" { // without tools there is no Skill tool either
 		s.removedTools = append(s.removedTools, "Skill")
 	}
-	s.active = chosen
-	if s.options.Tools == "" {
-		s.unlisted = own.Unlisted
-	}
-	s.active = slices.DeleteFunc(slices.Clone(chosen), func(t tool.Tool) bool {
-		if !p.withholds(t) {
-			return false
-		}
-		t.Unlisted = func() bool { return true } // a call of it is refused by the rule, and recorded so
-		s.unlisted = append(s.unlisted, t)
-		return true
-	})
 	for _, t := range agent.Tools() {
 		if p.withholds(t) && !slices.Contains(s.removedTools, t.Name) {
 			s.removedTools = append(s.removedTools, t.Name)
@@ -386,7 +370,7 @@ var (
 // at the same time.
 func (s *Session) setSystem(p *Project) {
 	var found instructions.Found
-	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: slices.Concat(s.active, s.Host().Tools, s.Host().Own),
+	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: slices.Concat(s.chosen.listed(), s.Host().Tools, s.Host().Own),
 		Date: time.Now(), Dir: s.ws.Dir(), MoreDirs: s.engine.PathContext().Roots,
 		Custom: s.options.System}
 	if !p.options.Bare {

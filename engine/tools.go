@@ -89,9 +89,15 @@ func similarTool(tools tool.Set, name string) string {
 // is none.
 func Todos(log *session.Log) json.RawMessage {
 	var last session.LastDetails
+	round := 0
 	for _, d := range log.State().Details {
-		if d.Entry > last.Entry && d.Form == session.FormTodos {
-			last = d
+		if d.Form != session.FormTodos {
+			continue
+		}
+		var list coding.TodoDetails
+		json.Unmarshal(d.Data, &list) // an agent may have changed the list before an earlier call was recorded
+		if list.Round > round || list.Round == round && d.Entry > last.Entry {
+			last, round = d, list.Round
 		}
 	}
 	return last.Data

@@ -81,7 +81,7 @@ func (t *Turn) Rules() permission.Rules {
 
 // Tools returns the names of the model's tools, without Skill, which depends on the skills.
 func (t *Turn) Tools() []string {
-	names := slices.Concat(t.session.active, t.host.Tools, t.host.Own).Names()
+	names := slices.Concat(t.session.chosen.listed(), t.host.Tools, t.host.Own).Names()
 	if !slices.Contains(t.session.removedTools, "Agent") {
 		names = append(names, "Agent")
 	}
@@ -175,7 +175,8 @@ func (t *Turn) newAgent() *agent.Agent {
 // tools returns the tools that the model has throughout the turn.
 func (t *Turn) tools() tool.Set {
 	s := t.session
-	return slices.Concat(s.active, t.host.Tools, t.host.Own, s.unlisted, s.servers.WaitTool())
+	active, unlisted := s.chosen.now(t.host)
+	return slices.Concat(active, t.host.Tools, t.host.Own, unlisted, s.servers.WaitTool())
 }
 
 // notice returns what the model is told before a request by the parts, by servers that were connected meanwhile about

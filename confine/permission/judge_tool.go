@@ -52,6 +52,7 @@ func (j *judge) other(s Subject) {
 	}
 	for i := range j.rules.Allow {
 		if r := &j.rules.Allow[i]; r.coversTool(&s, false) && r.matchText(s.Kind, s.Text, false) && r.sameServerOrigin(&s) &&
+			(!s.Outside || r.Origin.personal()) &&
 			(s.Kind != KindNetwork || r.opensHosts()) {
 			j.add(judgedBy(s, Allow, r), "")
 			return

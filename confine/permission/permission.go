@@ -135,6 +135,9 @@ type Subject struct {
 	// project's settings apply only to the project's servers, those of the user and the
 	// administrator only to all other servers.
 	Server Origin `json:"-"`
+	// Outside means that what runs is outside the sandbox, with the access of the user: only rules and answers of the user
+	// and of an administrator allow it.
+	Outside bool `json:"-"`
 	// Policy is what the definition of the subject's MCP server says about calls; no rule, answer or mode allows more.
 	Policy Policy `json:"-"`
 }

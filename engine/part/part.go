@@ -28,6 +28,7 @@ import (
 	"github.com/knack-agent/knack/engine/part/schedule"
 	"github.com/knack-agent/knack/engine/part/secrets"
 	"github.com/knack-agent/knack/engine/part/steps"
+	"github.com/knack-agent/knack/engine/part/tasks"
 	"github.com/knack-agent/knack/engine/part/telemetry"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/engine/part/web"
@@ -47,6 +48,7 @@ func All() []engine.Part {
 		memory.Part(),
 		propose.Part(nil),
 		goal.Part(),
+		tasks.Part(),
 		worktree.Part(),
 		schedule.Part(nil),
 		batch.Part(nil),

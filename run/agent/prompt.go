@@ -78,6 +78,9 @@ func (p Prompt) tools() string {
 	var b strings.Builder
 	b.WriteString("# Tools\n\n")
 	for _, t := range p.Tools {
+		if t.Unlisted != nil { // the prompt stays as it is, while the model may see another tool
+			continue
+		}
 		line, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
 		line, _, _ = strings.Cut(line, ". ") // only the first sentence: the request contains the full description
 		fmt.Fprintf(&b, "- %s: %s\n", t.Name, strings.TrimSuffix(line, "."))

@@ -72,6 +72,8 @@ const (
 	CwdChanged           Event = "CwdChanged"
 	FileChanged          Event = "FileChanged" // one of the files that a matcher or WatchPaths names
 	DirectoryAdded       Event = "DirectoryAdded"
+	TaskCreated          Event = "TaskCreated"   // a step is about to be put on the list; a block refuses it
+	TaskCompleted        Event = "TaskCompleted" // one is about to be marked as done; a block refuses it
 )
 
 // Events returns all events in a fixed order.
@@ -81,7 +83,7 @@ func Events() []Event {
 		PermissionDenied, PostToolUse, PostToolUseFailure, PostToolBatch, Notification, SubagentStart, SubagentStop,
 		Stop, StopFailure, PreCompact, PostCompact, ConfigChange, InstructionsLoaded, SkillActivated,
 		SkillReleased, Setup, PreModelSwitch, PostModelSwitch, Elicitation, ElicitationResult, WorktreeCreate,
-		WorktreeRemove, CwdChanged, FileChanged, DirectoryAdded}
+		WorktreeRemove, CwdChanged, FileChanged, DirectoryAdded, TaskCreated, TaskCompleted}
 }
 
 // Guards reports whether a call, or another model, waits for the hooks of the event. If one of them fails, it must not
@@ -106,7 +108,7 @@ func (e Event) reachesModel() bool {
 	switch e {
 	case SessionEnd, StopFailure, PreCompact, PostCompact, ConfigChange, InstructionsLoaded, SkillReleased,
 		PreModelSwitch, Elicitation, ElicitationResult, WorktreeCreate, WorktreeRemove, CwdChanged, FileChanged,
-		DirectoryAdded:
+		DirectoryAdded, TaskCreated, TaskCompleted:
 		return false
 	}
 	return true
@@ -426,6 +428,15 @@ type Input struct {
 	Directory string     `json:"directory,omitempty"`     // DirectoryAdded
 	Name      string     `json:"name,omitempty"`          // WorktreeCreate: of the worktree
 	Worktree  string     `json:"worktree_path,omitempty"` // WorktreeRemove
+
+	*Task // TaskCreated, TaskCompleted
+}
+
+// A Task describes a step of the list.
+type Task struct {
+	ID          string `json:"task_id"`
+	Subject     string `json:"task_subject"`
+	Description string `json:"task_description,omitempty"`
 }
 
 // A Switch describes the change from one model to another.

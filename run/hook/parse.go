@@ -345,7 +345,7 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 // Foreign reports whether other agents have an event of this name, and Knack has not.
 func Foreign(name string) bool {
 	switch name {
-	case "MessageDisplay", "TaskCreated", "TaskCompleted", "TeammateIdle":
+	case "MessageDisplay", "TeammateIdle":
 		return true
 	}
 	return false

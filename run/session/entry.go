@@ -361,6 +361,8 @@ type Note struct {
 	Missing []string `json:"missing,omitempty"`
 	// Mode is the permission mode about which the note informs the model; "": none.
 	Mode permission.Mode `json:"mode,omitempty"`
+	// Todos is the list of steps, as a call of an agent has changed it; see [Result.Todos].
+	Todos json.RawMessage `json:"todos,omitempty"`
 	// Suggested names the skills that the note suggests.
 	Suggested []string `json:"suggested,omitempty"`
 	// Hook is the event whose hooks wrote the note; "": the program did.

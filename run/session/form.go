@@ -13,6 +13,7 @@ const (
 	FormOutput Form = "output" // of a command, see [Result.Output]
 	FormAgent  Form = "agent"  // the end of a sub-agent, see [Result.SubAgent]
 	FormTodos  Form = "todos"  // the list of steps after the call, see [Result.Todos]
+	FormShared Form = "shared" // the same, of the session whose agent made the call
 )
 
 // A ShownChange is what people see of a change in a file.
@@ -64,11 +65,14 @@ func (r *Result) SubAgent() *Agent {
 
 // Todos returns the details of a result with the list of steps; nil: it has none, or it failed.
 func (r *Result) Todos() json.RawMessage {
-	if r.IsError || r.DetailsForm() != FormTodos {
+	if form := r.DetailsForm(); r.IsError || form != FormTodos && form != FormShared {
 		return nil
 	}
 	return r.Details
 }
+
+// Shared reports whether a result shows the list of the session also if an agent made the call.
+func (r *Result) Shared() bool { return r.DetailsForm() == FormShared }
 
 // detailsAs decodes the details of a result with a form; those of another form, or with a mistake, are empty.
 func detailsAs[T any](r *Result, form Form) (v T) {

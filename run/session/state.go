@@ -61,7 +61,8 @@ type State struct {
 	NotedMode permission.Mode
 	Denials   int
 	Agents    map[string]Agent // sub-agents that have started and not ended, by Log
-	// Details are those of the last result of each tool that did not fail, by the name of the tool.
+	// Details are those of the last result of each tool that did not fail, by the name of the tool. Those of "" are the
+	// list of steps as an agent has changed it last.
 	Details map[string]LastDetails
 }
 
@@ -122,6 +123,13 @@ func (s *State) Text(hash string) int {
 	return 0
 }
 
+func (s *State) keep(name string, d LastDetails) {
+	if s.Details == nil {
+		s.Details = map[string]LastDetails{}
+	}
+	s.Details[name] = d
+}
+
 func (s *State) fold(e Entry) {
 	switch e.Type {
 	case TypeUser:
@@ -138,10 +146,7 @@ func (s *State) fold(e Entry) {
 		s.touch(e.Result.Touched)
 		s.spend(e)
 		if !e.Result.IsError && len(e.Result.Details) > 0 {
-			if s.Details == nil {
-				s.Details = map[string]LastDetails{}
-			}
-			s.Details[e.Result.Name] = LastDetails{e.ID, e.Result.Details, e.Result.DetailsForm()}
+			s.keep(e.Result.Name, LastDetails{e.ID, e.Result.Details, e.Result.DetailsForm()})
 		}
 	case TypeDecision:
 		if e.Decision.By.Verdict != permission.Allow {
@@ -193,6 +198,9 @@ func (s *State) fold(e Entry) {
 		s.Announced = e.Listing.Announced
 	case TypeNote:
 		s.spend(e)
+		if e.Note.Todos != nil {
+			s.keep("", LastDetails{e.ID, e.Note.Todos, FormTodos})
+		}
 		s.announce(e.Note.Announced)
 		s.Tools, s.Loaded = mergeNames(s.Tools, e.Note.Tools), mergeNames(s.Loaded, e.Note.Loaded)
 		s.Found, s.Search = mergeNames(s.Found, e.Note.Found), s.Search || e.Note.Search

@@ -170,7 +170,7 @@ func (p *Program) call(ctx context.Context, s *engine.Session, in typedInput) (s
 	t := tool.Tool{Name: "/" + p.Name, Description: p.definition.Description, Schema: json.RawMessage(`{"type":"object"}`),
 		Effect: tool.Reads | tool.Writes | tool.Runs,
 		Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
-			return []permission.Subject{{Kind: permission.KindTool, Text: "/" + p.Name, Note: "it runs " + p.program}}, nil
+			return []permission.Subject{p.subject(l, "/"+p.Name, p.program)}, nil
 		},
 		Run: func(ctx context.Context, call tool.Input) (tool.Result, error) {
 			return p.runTyped(ctx, l, ws, o, call, in)
@@ -214,6 +214,9 @@ func (p *Program) runTyped(ctx context.Context, l *live, ws workspace.Workspace,
 		c.Args = []string{in.Arguments}
 	}
 	c, err := p.prepare(ws, c)
+	if err == nil {
+		c.AsUser, err = p.outside(l, call, c.Env)
+	}
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -29,6 +29,9 @@ type definition struct {
 	Name        string // "": that of the file
 	Description string
 	Timeout     float64 // seconds; 0: that of commands of bash
+	// Sandbox false means that it runs as the user, outside the sandbox. Only the user's own may say so. nil: it runs in
+	// the sandbox.
+	Sandbox *bool
 
 	// Of a command.
 	Hint     string // of what may be typed after its name
@@ -182,6 +185,8 @@ func (d *definition) check(m mark) error {
 		return errors.New("timeout must be from 0 to 86400 seconds")
 	}
 	switch {
+	case d.Type == "process" && d.outside():
+		return errors.New("sandbox: a process runs in the sandbox")
 	case d.Type == "process" && m == toolMark:
 		return cmp.Or(d.checkCommand(), d.checkProcess())
 	case d.Type != "":
@@ -191,7 +196,7 @@ func (d *definition) check(m mark) error {
 	}
 	if m == commandMark {
 		if d.Command != nil || d.InputSchema != nil || d.Effect != 0 || d.Subjects != nil || d.Summary != "" {
-			return errors.New("a command has only name, description, hint, complete and timeout")
+			return errors.New("a command has only name, description, hint, complete, timeout and sandbox")
 		}
 		return nil
 	}
@@ -238,6 +243,9 @@ func (d *definition) checkTool() error {
 	}
 	return nil
 }
+
+// outside reports whether what is defined is to run outside the sandbox.
+func (d *definition) outside() bool { return d.Sandbox != nil && !*d.Sandbox }
 
 func (d *definition) timeout() time.Duration { return time.Duration(d.Timeout * float64(time.Second)) }
 

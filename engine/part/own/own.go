@@ -73,7 +73,7 @@ type live struct {
 }
 
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
-	programs, l := find(c.Project().Brought).tools, &live{conv: c}
+	l := &live{conv: c}
 	return &engine.Live{Value: l, SkillTools: l.ofSkill, Hooks: l.hooks, Close: l.closeProcesses, Placed: func(
 		in engine.Place, o coding.Options) tool.Set {
 		l.mu.Lock()
@@ -81,13 +81,23 @@ func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 		if in.Worktree == "" {
 			l.coding = o
 		}
-		return tools(l, programs, in, o)
+		return tools(l, find(c.Project().Brought).tools, in, o)
 	}}, nil
 }
 
 // Tools returns the tools as they work in a workspace without a conversation.
 func Tools(b engine.Brought, ws workspace.Workspace, o coding.Options) tool.Set {
-	return tools(nil, find(b).tools, engine.Place{Workspace: ws}, o)
+	return tools(nil, outsideOf(b, find(b).tools), engine.Place{Workspace: ws}, o)
+}
+
+// outsideOf returns programs that know how they run outside the sandbox without a session.
+func outsideOf(b engine.Brought, programs []*Program) (all []*Program) {
+	for _, p := range programs {
+		one := *p
+		one.asUser = b.AsUser
+		all = append(all, &one)
+	}
+	return all
 }
 
 // tools returns programs as tools that work in a place. l has the processes that stay; nil: none does.
@@ -108,6 +118,7 @@ type Program struct {
 	check      func(file string, data []byte) error // of folder
 	program    string                               // the file that runs; "": Command names a program of the PATH
 	sum        [sha256.Size]byte                    // of program
+	mine       bool                                 // it lies in the user's configuration directory
 
 	// Of the tool of a skill or plugin; "" and nil: it belongs to none.
 	owner, of string       // its name, and what it is: skill, plugin
@@ -115,7 +126,12 @@ type Program struct {
 	verify    func() error // whether a skill is what was approved or installed
 
 	process *Program // that answers the calls, and stays; nil: each call starts the program
+
+	asUser asUser // see engine.Brought, for a tool without a session
 }
+
+// asUser is the type of [engine.Brought.AsUser].
+type asUser = func(set []string, files ...string) (func(environ []string) []string, error)
 
 const (
 	maxProgram    = 64 << 20 // bytes of a program; what a project has is limited by what can be approved
@@ -203,7 +219,7 @@ func (f *found) withPlugins(b engine.Brought) *found {
 		s.taken[strings.ToLower(p.Name)] = "the one in " + filepath.Dir(p.Path)
 	}
 	for _, plugin := range b.Plugins {
-		all.tools = append(all.tools, s.add(filepath.Join(plugin.Dir, "tools"), plugin.Check, plugin)...)
+		all.tools = append(all.tools, s.add(filepath.Join(plugin.Dir, "tools"), plugin.Check, plugin, false)...)
 	}
 	all.expand(b)
 	return &all
@@ -225,11 +241,11 @@ func Commands(b engine.Brought) []*Program { return find(b).commands }
 func (f *found) search(b engine.Brought, m mark, whose string, reserved func() []string) (programs []*Program) {
 	s := &searcher{found: f, mark: m, whose: whose, reserved: reserved, taken: map[string]string{}}
 	if b.User != "" {
-		programs = s.add(filepath.Join(b.User, m.what()+"s"), nil, engine.PluginDir{})
+		programs = s.add(filepath.Join(b.User, m.what()+"s"), nil, engine.PluginDir{}, true)
 	}
 	row := layout.Rows(m.kind())[0]
 	for _, dir := range b.Dirs {
-		programs = append(programs, s.add(filepath.Join(dir, filepath.FromSlash(row.Path)), b.Check, engine.PluginDir{})...)
+		programs = append(programs, s.add(filepath.Join(dir, filepath.FromSlash(row.Path)), b.Check, engine.PluginDir{}, false)...)
 	}
 	return programs
 }
@@ -243,9 +259,10 @@ type searcher struct {
 	taken    map[string]string
 }
 
-// add returns what a directory adds, with check as in findIn. The zero plugin is none.
-func (s *searcher) add(dir string, check func(string, []byte) error, plugin engine.PluginDir) (programs []*Program) {
-	found, bad := findIn(dir, s.mark, check)
+// add returns what a directory adds, with check and mine as in findIn. The zero plugin is none.
+func (s *searcher) add(dir string, check func(string, []byte) error, plugin engine.PluginDir, mine bool) (
+	programs []*Program) {
+	found, bad := findIn(dir, s.mark, check, mine)
 	s.problems = append(s.problems, bad...)
 	if len(found) > 0 && s.reserved != nil {
 		for _, name := range s.reserved() {
@@ -270,8 +287,9 @@ func (s *searcher) add(dir string, check func(string, []byte) error, plugin engi
 	return programs
 }
 
-// findIn returns what has a mark in a directory. check is that of a project; nil: the user's.
-func findIn(dir string, m mark, check func(string, []byte) error) (programs []*Program, problems []knack.Problem) {
+// findIn returns what has a mark in a directory. check is that of a project; nil: nobody approves the files. mine means
+// that it lies in the user's configuration directory.
+func findIn(dir string, m mark, check func(string, []byte) error, mine bool) (programs []*Program, problems []knack.Problem) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -309,7 +327,7 @@ func findIn(dir string, m mark, check func(string, []byte) error) (programs []*P
 			bad(dir, fmt.Errorf("it has more than %d names; from %s on nothing is looked at", maxPrograms, name))
 			break
 		}
-		p, err := load(dir, name, files[name], m, check)
+		p, err := load(dir, name, files[name], m, check, mine)
 		switch {
 		case err != nil:
 			bad(filepath.Join(dir, files[name][0]), err)
@@ -354,8 +372,8 @@ func stem(file string) string {
 }
 
 // load reads the tool or command that files of one name may be; nil: they are plain files.
-func load(dir, name string, files []string, m mark, check func(string, []byte) error) (*Program, error) {
-	p := &Program{Name: name}
+func load(dir, name string, files []string, m mark, check func(string, []byte) error, mine bool) (*Program, error) {
+	p := &Program{Name: name, mine: mine}
 	if check != nil {
 		p.folder, p.check = dir, check
 	}
@@ -407,6 +425,8 @@ func load(dir, name string, files []string, m mark, check func(string, []byte) e
 	}
 	p.definition = *d
 	switch {
+	case d.outside() && !mine:
+		return nil, errNotYours
 	case CheckName(name) != nil:
 		return nil, CheckName(name)
 	case d.Name != "" && d.Name != name:
@@ -461,7 +481,7 @@ func (p *Program) tool(l *live, in engine.Place, o coding.Options) tool.Tool {
 		t.Summary = p.definition.summary
 	}
 	t.Subjects = func(_ context.Context, input json.RawMessage) ([]permission.Subject, error) {
-		return p.subjects(in.Workspace, input)
+		return p.subjects(l, in.Workspace, input)
 	}
 	t.Run = func(ctx context.Context, call tool.Input) (tool.Result, error) {
 		return p.run(ctx, l, in.Workspace, o, call)
@@ -480,8 +500,8 @@ func (p *Program) origin() string {
 }
 
 // subjects returns what is decided about a call. What the definition declares only adds to the question.
-func (p *Program) subjects(ws workspace.Workspace, input json.RawMessage) ([]permission.Subject, error) {
-	all := []permission.Subject{{Kind: permission.KindTool, Text: p.rule(), Note: "it runs " + p.line()}}
+func (p *Program) subjects(l *live, ws workspace.Workspace, input json.RawMessage) ([]permission.Subject, error) {
+	all := []permission.Subject{p.subject(l, p.rule(), p.line())}
 	for what, path := range p.definition.Subjects {
 		texts, err := textsAt(input, path)
 		if err != nil {
@@ -534,6 +554,9 @@ func (p *Program) run(ctx context.Context, l *live, ws workspace.Workspace, o co
 		c.Env = append(c.Env, "KNACK_TOOL_INPUT="+string(call.JSON))
 	}
 	c, err := p.prepare(ws, c)
+	if err == nil {
+		c.AsUser, err = p.outside(l, call, c.Env)
+	}
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -26,7 +26,7 @@ func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspac
 			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
 		}
 	}
-	if p.check != nil || p.definition.Type != "" { // nobody is asked before a process answers for a hook
+	if p.check != nil || p.definition.Type != "" || p.definition.outside() { // nobody is asked before a process answers for a hook
 		if err := gate.OnlyApproved(c.Args, ws.Dir(), p.agreed()); err != nil {
 			return c, fmt.Errorf("%s was not run: %w: put it into %s", p.Name, err, p.agreed())
 		}
@@ -37,7 +37,7 @@ func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspac
 			return c, err
 		}
 		if sha256.Sum256(data) != p.sum {
-			return c, fmt.Errorf("%s has changed since it was read: it was not run. /new reads it again", p.program)
+			return c, fmt.Errorf("%s has changed since it was read: it was not run. /reload reads it again", p.program)
 		}
 		if len(p.definition.Command) == 0 {
 			c.Args = append([]string{p.program}, c.Args...)

@@ -511,8 +511,8 @@ func (d *definition) checkProcess() error {
 			case err != nil:
 			case one == nil:
 				err = errors.New("there is no definition")
-			case one.Type != "" || one.Command != nil || one.Name != "" || one.Complete:
-				err = errors.New("type, command, name and complete are not its own")
+			case one.Type != "" || one.Command != nil || one.Name != "" || one.Complete || one.Sandbox != nil:
+				err = errors.New("type, command, name, complete and sandbox are not its own")
 			default:
 				err = one.check(kind)
 			}

@@ -45,7 +45,7 @@ func (l *live) programsOf(k *knack.Skill) (programs []*Program) {
 	if err != nil { // whoever uses the skill is told so
 		return nil
 	}
-	found, problems := findIn(dir, toolMark, check)
+	found, problems := findIn(dir, toolMark, check, false)
 	for _, p := range problems {
 		l.conv.Notice(p)
 	}
@@ -74,7 +74,7 @@ func (l *live) programsOf(k *knack.Skill) (programs []*Program) {
 // Check returns what is wrong with the tools in the directory of a skill, for its author. names are those of the
 // program's tools.
 func Check(dir string, names []string) (problems []knack.Problem) {
-	found, problems := findIn(filepath.Join(dir, toolMark.what()+"s"), toolMark, nil)
+	found, problems := findIn(filepath.Join(dir, toolMark.what()+"s"), toolMark, nil, false)
 	for _, p := range found {
 		if slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, p.Name) }) {
 			problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: p.Path,

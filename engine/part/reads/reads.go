@@ -111,7 +111,9 @@ func (r *Reads) permitted(record gate.Record) {
 		}
 	}
 	var lines []string
+	outside := false
 	for _, sub := range permit.Subjects {
+		outside = outside || sub.Outside
 		switch {
 		case sub.Kind == permission.KindTool:
 			lines = append(lines, "./"+sub.Text) // not known to only read, whatever its name is
@@ -135,7 +137,10 @@ func (r *Reads) permitted(record gate.Record) {
 	}
 	found := r.secretFiles(paths)
 	more := slices.ContainsFunc(lines, func(l string) bool { return !permission.OnlyReads(l) }) // than read
-	if more && r.hidesNothing() {
+	if outside {
+		r.readWeb("a tool of this session ran outside the sandbox and may have read from the web")
+	}
+	if outside || more && r.hidesNothing() {
 		found = append(found, r.allSecrets()...)
 	}
 	r.opened(found)

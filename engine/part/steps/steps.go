@@ -151,10 +151,12 @@ func (l *live) note(a engine.Asking, _ session.State) *session.Note {
 		if err != nil || len(steps) == 0 || l.memory == nil {
 			continue
 		}
-		l.memory.AddTodos(steps)
+		if err := l.memory.AddTodos(steps); err != nil { // a hook refuses one of them, and says so
+			continue
+		}
 		l.open = append(l.open, list{e.Activation.Skill, steps})
 		texts = append(texts, fmt.Sprintf("The steps of the skill %s are on the todo list, and the turn is not over before "+
-			"each is done:\n- %s\nMark each as done with the tool todo when it is. If one does not apply, keep it and add why: "+
+			"each is done:\n- %s\nMark each as done when it is. If one does not apply, keep it and add why: "+
 			"\"STEP (dropped: WHY)\".", plain.Line(k.Name), strings.Join(steps, "\n- ")))
 		people = append(people, fmt.Sprintf("%s has %s on the list", plain.Line(k.Name), plain.Count(len(steps), "step")))
 	}

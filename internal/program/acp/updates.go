@@ -100,7 +100,7 @@ func (c *conversation) entry(e engine.Event, again bool) {
 	switch {
 	case x.Result != nil:
 		c.result(callID(e.Agent, x.Result.ID), x.Result)
-		if list := x.Result.Todos(); list != nil && e.Agent == nil {
+		if list := x.Result.Todos(); list != nil && (e.Agent == nil || x.Result.Shared()) {
 			c.plan(list)
 		}
 	case e.Agent != nil:

@@ -116,16 +116,26 @@ func writeNew(root *os.Root, name string, data []byte) error {
 }
 
 func toolCheckCommand() *cobra.Command {
+	var write bool
 	c := &cobra.Command{
 		Use:   "check [NAME]",
 		Short: "Check the tools and commands of your own",
-		Long: `Check the tools and commands of your own, or those with a name: what is wrong with their
-definitions, and whether they are approved. Nothing of them runs.
+		Long: `Check the tools and commands of your own, or those with a name, which may also be that
+of the process that serves them: what is wrong with their definitions, and whether they
+are approved. Nothing of them runs.
+
+With --write, the program NAME of .knack/tools or of your tools, which need not be a
+tool yet, runs with --knack-tool in the sandbox, if it is yours or approved, for at most
+10 seconds. The JSON object that it prints is written to NAME.json beside it, which is
+part of what you approve then. An existing file is never changed.
 
 The exit code is 1 if one cannot be used.`,
-		Example: "  knack tool check line-count",
+		Example: "  knack tool check line-count\n  knack tool check line-count --write",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if write {
+				return describeTool(c, strings.Join(args, ""))
+			}
 			p, err := engine.Load(c.Context(), new(projectFlags).options())
 			if err != nil {
 				return err
@@ -133,6 +143,7 @@ The exit code is 1 if one cannot be used.`,
 			return checkOwnTools(c, p.Brought, strings.Join(args, ""))
 		},
 	}
+	c.Flags().BoolVar(&write, "write", false, "run NAME --knack-tool and write what it says to NAME.json")
 	return c
 }
 
@@ -149,7 +160,7 @@ func checkOwnTools(c *cobra.Command, b engine.Brought, name string) error {
 		found, _, _ := strings.Cut(filepath.Base(path), ".")
 		return name == "" || found == name
 	}
-	programs = slices.DeleteFunc(programs, func(p *own.Program) bool { return !is(p.Path) })
+	programs = slices.DeleteFunc(programs, func(p *own.Program) bool { return !is(p.Path) && p.Name != name })
 	problems = slices.DeleteFunc(problems, func(p knack.Problem) bool {
 		return !is(p.Path) && p.Code != knack.CodeUntrusted && p.Code != knack.CodeChanged // they concern all of a directory
 	})

@@ -69,6 +69,9 @@ func (a *app) event(e engine.Event) {
 		}
 		a.replied(*e.Reply)
 	case e.Agent != nil:
+		if e.Entry != nil && e.Entry.Result != nil && e.Entry.Result.Shared() {
+			a.view.todos = todosOf(e.Entry.Result.Todos())
+		}
 	case e.Text != "":
 		a.streamed += len(e.Text)
 	case e.Thinking != "":

@@ -694,14 +694,13 @@ func TestTodo(t *testing.T) {
 			{"id": "7", "content": "c", "status": "in_progress", "activeForm": "doing c", "priority": "high"},
 			{"content": "d", "status": "completed"},
 		}}, "1. [active] c\n2. [done] d"},
-		{"TaskCreate", m{"subject": "e", "description": "all of e", "activeForm": "doing e"},
-			"1. [active] c\n2. [done] d\n3. [pending] e"},
-		{"TaskUpdate", m{"taskId": 3, "status": "in_progress"}, "1. [active] c\n2. [done] d\n3. [active] e"},
-		{"TaskUpdate", m{"taskId": "9", "status": "completed"}, `there is no step "9": the list has 3 steps`},
+		{"todo", m{"item": m{"text": "e"}}, "1. [active] c\n2. [done] d\n3. [pending] e"},
+		{"todo", m{"item": m{"id": 3, "state": "active"}}, "1. [active] c\n2. [done] d\n3. [active] e"},
+		{"todo", m{"item": m{"id": "9", "state": "done"}}, `there is no step "9": the list has 3 steps`},
 		{"todo", m{"items": []m{{"text": "x", "state": "soon"}}},
 			`step 1: the state must be pending, active or done, not "soon"`},
 		{"todo", m{"items": []m{{"text": " "}}}, "step 1 has no text"},
-		{"TaskList", m{}, "1. [active] c\n2. [done] d\n3. [active] e"},
+		{"TodoRead", m{}, "1. [active] c\n2. [done] d\n3. [active] e"},
 	} {
 		if got, _ := say(t, set, c.name, c.in); got != c.want {
 			t.Errorf("%s %v:\n%s\nwant\n%s", c.name, c.in, got, c.want)
@@ -713,11 +712,11 @@ func TestTodo(t *testing.T) {
 	if err != nil || string(details) != want {
 		t.Errorf("details %s", details)
 	}
-	st.RestoreTodos(nil)
+	st.RestoreTodos(func() json.RawMessage { return nil })
 	if got, _ := say(t, set, "todo", m{}); got != "The list is empty." {
 		t.Error(got)
 	}
-	st.RestoreTodos(details)
+	st.RestoreTodos(func() json.RawMessage { return details })
 	if got, _ := say(t, set, "todo", m{}); !strings.HasPrefix(got, "1. [active] c\n") {
 		t.Error(got)
 	}

@@ -16,18 +16,22 @@ type Memory struct {
 	locks  *locks
 	mu     sync.Mutex
 	hashes map[string]uint64 // from real path to hash of the content
-	todos  []Todo
+
+	// todos is the list of steps of the conversation itself, and shared that of the session, whose agents share it.
+	todos, shared *todos
 }
 
 // NewMemory returns the Memory of a new conversation.
 func NewMemory() *Memory {
-	return &Memory{locks: &locks{byPath: map[string]*lock{}}, hashes: map[string]uint64{}}
+	list := newTodos()
+	return &Memory{locks: &locks{byPath: map[string]*lock{}}, hashes: map[string]uint64{}, todos: list, shared: list}
 }
 
 // Copy returns the Memory of a conversation that begins within another: it has read
-// nothing yet, and its edits wait for those of the other, since they share their locks.
+// nothing yet, and its edits wait for those of the other, since they share their locks. The tool todo has a list of
+// its own there, because it replaces lists.
 func (m *Memory) Copy() *Memory {
-	return &Memory{locks: m.locks, hashes: map[string]uint64{}}
+	return &Memory{locks: m.locks, hashes: map[string]uint64{}, todos: newTodos(), shared: m.shared}
 }
 
 // seed is random, so that nobody can construct a content with a given hash.
