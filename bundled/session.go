@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -108,7 +109,7 @@ func progress(s knack.Snapshot) string {
 	found := false
 	list := func(title string, m map[string]*repeated, least int, show func(*repeated) string) {
 		all := slices.DeleteFunc(slices.Collect(maps.Values(m)), func(r *repeated) bool { return r.times < least })
-		slices.SortStableFunc(all, func(x, y *repeated) int {
+		order.Stable(all, func(x, y *repeated) int {
 			return cmp.Or(cmp.Compare(y.times, x.times), cmp.Compare(x.first, y.first))
 		})
 		for _, r := range all[:min(5, len(all))] {

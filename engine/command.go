@@ -11,6 +11,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/run/agent"
@@ -193,6 +194,6 @@ func (t *Turn) Complete(line string) []string {
 		slices.Sort(names)
 		return slices.Compact(names)
 	}
-	slices.SortStableFunc(similarNames, func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
+	order.Stable(similarNames, func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
 	return slices.Compact(similarNames)
 }

@@ -9,11 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/run/checkpoint"
@@ -207,7 +207,7 @@ func (e Env) SessionFiles() []SessionFile {
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b SessionFile) int {
+	order.Stable(found, func(a, b SessionFile) int {
 		return cmp.Or(b.Changed.Compare(a.Changed), strings.Compare(b.ID, a.ID))
 	})
 	return found

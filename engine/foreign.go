@@ -22,6 +22,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm/models"
 )
@@ -409,7 +410,7 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 	code := knack.CodeSettingIgnored
 	for _, u := range unused {
 		keys := slices.Clone(u.Keys)
-		slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(weight(u.Path, a), weight(u.Path, b)) })
+		order.Stable(keys, func(a, b string) int { return cmp.Compare(weight(u.Path, a), weight(u.Path, b)) })
 		line := plain.List(keys, maxUnused) + " of " + f.project.Short(u.Path)
 		if weight(u.Path, keys[0]) == 0 {
 			code, first = knack.CodeAddressIgnored, append(first, line)

@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/engine/project/instructions"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/agent"
@@ -200,7 +201,7 @@ func (s *Plugins) readInstalled() {
 	close(next)
 	wg.Wait()
 	// One that calls itself as another is called does not take its place.
-	slices.SortStableFunc(found, func(a, b readResult) int {
+	order.Stable(found, func(a, b readResult) int {
 		return cmp.Compare(a.borrowed(), b.borrowed())
 	})
 	for _, x := range found {

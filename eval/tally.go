@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // walkFiles calls f for the regular files below a root, with slashes in their names.
@@ -102,7 +104,7 @@ func (r *run) routing() *Routing {
 	for name := range lost {
 		g.Rivals = append(g.Rivals, Rival{Skill: name, Took: took[name], Lost: lost[name]})
 	}
-	slices.SortStableFunc(g.Rivals, func(a, b Rival) int {
+	order.Stable(g.Rivals, func(a, b Rival) int {
 		return cmp.Or(b.Took+b.Lost-a.Took-a.Lost, cmp.Compare(a.Skill, b.Skill))
 	})
 	return g

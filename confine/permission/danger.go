@@ -2,10 +2,11 @@ package permission
 
 import (
 	"path"
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // A Danger is a part of a command line whose effect may be impossible to undo, or that gives others control.
@@ -35,7 +36,7 @@ func Dangers(line string) []Danger {
 		}
 		return true
 	})
-	slices.SortStableFunc(all, func(a, b Danger) int { return a.From - b.From })
+	order.Stable(all, func(a, b Danger) int { return a.From - b.From })
 	return all
 }
 

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/knack-agent/knack/confine/permission/internal/bash"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
@@ -159,7 +160,7 @@ func (j *judge) readDir(dir string) (entries []fs.DirEntry, err error) {
 		j.entriesLeft -= len(some)
 		entries = append(entries, some...)
 	}
-	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	order.Stable(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, nil
 }
 

@@ -10,11 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // A posix accesses the files of another system through its POSIX shell. The scripts need sh, cat,
@@ -255,7 +256,7 @@ func (p *posix) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 		list = append(list, fs.FileInfoToDirEntry(i))
 		return nil
 	})
-	slices.SortStableFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	order.Stable(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/markup"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -162,7 +163,7 @@ func (p *page) timeline(runs []Run) {
 		p.F("<p>Nothing has run yet.</p>\n")
 		return
 	}
-	slices.SortStableFunc(ran, func(a, b Run) int { return a.Began.Compare(b.Began) })
+	order.Stable(ran, func(a, b Run) int { return a.Began.Compare(b.Began) })
 	first, last := ran[0].Began, ran[0].Began
 	for _, r := range ran {
 		if e := end(r); e.After(last) {
@@ -173,9 +174,9 @@ func (p *page) timeline(runs []Run) {
 	cut := len(ran) - most
 	if cut > 0 {
 		p.F("<p class=\"about\">The %d tasks that took longest, in the order in which they began.</p>\n", most)
-		slices.SortStableFunc(ran, func(a, b Run) int { return cmp.Compare(b.Took, a.Took) })
+		order.Stable(ran, func(a, b Run) int { return cmp.Compare(b.Took, a.Took) })
 		ran = ran[:most]
-		slices.SortStableFunc(ran, func(a, b Run) int { return a.Began.Compare(b.Began) })
+		order.Stable(ran, func(a, b Run) int { return a.Began.Compare(b.Began) })
 	}
 	const row, left, width = 16, 190.0, 700.0
 	height := row*len(ran) + 24
@@ -236,7 +237,7 @@ func (p *page) spending(runs []Run) {
 			}
 		}
 	}
-	slices.SortStableFunc(points, func(a, b point) int { return a.at.Compare(b.at) })
+	order.Stable(points, func(a, b point) int { return a.at.Compare(b.at) })
 	total := 0.0
 	for _, x := range points {
 		total += x.cost

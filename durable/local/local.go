@@ -25,6 +25,7 @@ import (
 	"modernc.org/sqlite" // its driver is registered with database/sql
 
 	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // A Queue is a batch.Queue in a directory.
@@ -410,7 +411,7 @@ func (q *Queue) eligible(ctx context.Context, tx *sql.Tx, only string) ([]int64,
 			all = append(all, c)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(a.running, b.running) })
+	order.Stable(all, func(a, b candidate) int { return cmp.Compare(a.running, b.running) })
 	ns := make([]int64, len(all))
 	for i, c := range all {
 		ns[i] = c.n

@@ -16,6 +16,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -120,7 +121,7 @@ func help(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) 
 		return i
 	}
 	listed := slices.DeleteFunc(slices.Clone(all), func(c knack.SlashCommand) bool { return c.Skill != nil })
-	slices.SortStableFunc(listed, func(a, b knack.SlashCommand) int { return rank(a) - rank(b) })
+	order.Stable(listed, func(a, b knack.SlashCommand) int { return rank(a) - rank(b) })
 	type row struct {
 		Name        string            `json:"name"`
 		Kind        knack.CommandKind `json:"kind"`

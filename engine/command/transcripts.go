@@ -6,13 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/transcript/claude"
 	"github.com/knack-agent/knack/engine/transcript/pi"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -57,7 +57,7 @@ func Transcripts(env engine.Env, dir string) []Transcript {
 				Changed: info.ModTime()})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Transcript) int {
+	order.Stable(all, func(a, b Transcript) int {
 		return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(a.Path, b.Path))
 	})
 	all = all[:min(len(all), maxTranscripts)]

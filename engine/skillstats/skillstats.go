@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/session"
 )
@@ -102,7 +103,7 @@ func Read(dir string) (Counts, error) {
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		all.Skills = append(all.Skills, *sum[name])
 	}
-	slices.SortStableFunc(all.Skills, func(a, b Skill) int { return cmp.Compare(b.Uses(), a.Uses()) })
+	order.Stable(all.Skills, func(a, b Skill) int { return cmp.Compare(b.Uses(), a.Uses()) })
 	return all, nil
 }
 

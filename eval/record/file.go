@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/run/llm"
 )
 
@@ -153,7 +154,7 @@ func (r *Recording) write() ([]byte, error) {
 	for _, m := range r.models {
 		h.Models = append(h.Models, m)
 	}
-	slices.SortStableFunc(h.Models, func(a, b llm.Info) int { return bytes.Compare([]byte(a.ID), []byte(b.ID)) })
+	order.Stable(h.Models, func(a, b llm.Info) int { return bytes.Compare([]byte(a.ID), []byte(b.ID)) })
 	if err := enc.Encode(line{Head: h}); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/run/llm"
 )
 
@@ -80,7 +81,7 @@ func newReading(paths []Path) *reading {
 			}
 		}
 	}
-	slices.SortStableFunc(n.dirs, func(a, b dir) int { return len(b.plain) - len(a.plain) }) // the inner ones first
+	order.Stable(n.dirs, func(a, b dir) int { return len(b.plain) - len(a.plain) }) // the inner ones first
 	return n
 }
 

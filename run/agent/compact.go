@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
@@ -349,7 +350,7 @@ func (r *compactions) keepSkills(c *session.Compaction, state session.State, ent
 	}
 	last := func(t session.Text) int { return max(t.Entry, used[t.Entry]) }
 	texts := slices.Clone(state.Texts)
-	slices.SortStableFunc(texts, func(a, b session.Text) int { return last(b) - last(a) })
+	order.Stable(texts, func(a, b session.Text) int { return last(b) - last(a) })
 	seen := map[string]bool{} // skills seen: only the latest text of each is kept
 	for _, t := range texts {
 		if seen[t.Skill] {

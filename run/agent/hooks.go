@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
@@ -152,7 +153,7 @@ func (h *runHooks) flush(calls []llm.ToolCall) error {
 		}
 		return len(calls)
 	}
-	slices.SortStableFunc(all, func(a, b hook.Answered) int { return position(a) - position(b) })
+	order.Stable(all, func(a, b hook.Answered) int { return position(a) - position(b) })
 	for i, x := range all {
 		// The user is needed in the middle of calls, between which the model must be told nothing.
 		if x.Input.Event == hook.Notification && len(x.Outcome.Context) > 0 {

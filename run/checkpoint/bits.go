@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // Permission bits and directories, of which git knows next to nothing: of a file whether it is executable, of a
@@ -289,7 +291,7 @@ func (j *Journal) dirChanges(r stepRecord, after *bits) (all []dirChange) {
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b dirChange) int { return strings.Compare(a.Path, b.Path) })
+	order.Stable(all, func(a, b dirChange) int { return strings.Compare(a.Path, b.Path) })
 	return all
 }
 

@@ -39,6 +39,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // Limits of what a step keeps, and of a Store.
@@ -360,7 +362,7 @@ func (j *Journal) Turns() []Turn {
 			}
 		}
 		t.Files = append(t.Files, nameDirs(dirs, t.Files)...)
-		slices.SortStableFunc(t.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
+		order.Stable(t.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
 		for _, e := range ends {
 			t.Interrupted = append(t.Interrupted, e.Interrupted...)
 		}
@@ -461,7 +463,7 @@ func (s *Store) prune() error {
 		}
 		journals = append(journals, j)
 	}
-	slices.SortStableFunc(journals, func(a, b journal) int { return b.used.Compare(a.used) }) // the newest first
+	order.Stable(journals, func(a, b journal) int { return b.used.Compare(a.used) }) // the newest first
 	kept, total := map[string]bool{}, int64(0)
 	for i, j := range journals {
 		more := int64(0)

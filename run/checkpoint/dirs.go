@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // A dirMove is a directory that a restore makes, removes, or gives other permission bits; 0: there is none.
@@ -28,7 +30,7 @@ func dirHistories(ends []endRecord) [][]dirChange {
 	for _, h := range byPath {
 		all = append(all, h)
 	}
-	slices.SortStableFunc(all, func(a, b []dirChange) int { return strings.Compare(a[0].Path, b[0].Path) })
+	order.Stable(all, func(a, b []dirChange) int { return strings.Compare(a[0].Path, b[0].Path) })
 	return all
 }
 

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/leaf/order"
 	regularfile "github.com/knack-agent/knack/internal/leaf/regular"
 )
 
@@ -289,7 +290,7 @@ func (j *Journal) plan(ctx context.Context, entry int, o Options) (p plan, resul
 		result.Files = append(result.Files, FileChange{m.path, effect(m.have, m.want)})
 	}
 	result.Files = append(result.Files, nameDirs(p.dirs, result.Files)...)
-	slices.SortStableFunc(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
+	order.Stable(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
 	return p, result, nil
 }
 
@@ -342,7 +343,7 @@ func (j *Journal) carryOut(ctx context.Context, r stepRecord, p plan, result Res
 		return result, err
 	}
 	// What is created goes first, with the deepest paths first, so that a directory can take the place of a file.
-	slices.SortStableFunc(moves, func(a, b move) int {
+	order.Stable(moves, func(a, b move) int {
 		if (a.want.Kind == absent) != (b.want.Kind == absent) {
 			if a.want.Kind == absent {
 				return -1
@@ -385,7 +386,7 @@ func (j *Journal) carryOut(ctx context.Context, r stepRecord, p plan, result Res
 	result.Left = append(result.Left, failed...)
 	done := slices.DeleteFunc(slices.Clone(p.dirs), func(d dirMove) bool { return j.dirMode(d.path) != d.want })
 	result.Files = append(result.Files, nameDirs(done, result.Files)...)
-	slices.SortStableFunc(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
+	order.Stable(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
 	end, err := j.changes(ctx, step.record)
 	if err != nil {
 		return result, err

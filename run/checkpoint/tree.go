@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/ignore"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	regularfile "github.com/knack-agent/knack/internal/leaf/regular"
 )
 
@@ -283,7 +284,7 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) (end endRecord, err
 			add(f.Path, was)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b change) int { return strings.Compare(a.Path, b.Path) })
+	order.Stable(all, func(a, b change) int { return strings.Compare(a.Path, b.Path) })
 	end.Changes = slices.DeleteFunc(all, func(c change) bool { return same(c.Before, c.After) })
 	end.Dirs = j.dirChanges(r, after)
 	return end, nil

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -70,7 +71,7 @@ func (r *Request) Reasons() []Reason {
 		func(s permission.Judged) bool { return s.Reason == why }) {
 		add(why, false) // from a hook, or about a changed file
 	}
-	slices.SortStableFunc(all, func(a, b Reason) int {
+	order.Stable(all, func(a, b Reason) int {
 		switch {
 		case a.Danger == b.Danger:
 			return 0

@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/traceparent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/media"
@@ -137,7 +138,7 @@ func (p *peer) define(found []*sdk.Tool, problems *[]knack.Problem) []*definitio
 		names[name] = t.Name
 		all = append(all, d)
 	}
-	slices.SortStableFunc(all, func(a, b *definition) int { return strings.Compare(a.Name, b.Name) })
+	order.Stable(all, func(a, b *definition) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 

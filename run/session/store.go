@@ -10,10 +10,10 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
@@ -194,7 +194,7 @@ func (s Store) List() ([]Summary, error) {
 		}
 		return 1
 	}
-	slices.SortStableFunc(all, func(a, b Summary) int {
+	order.Stable(all, func(a, b Summary) int {
 		return cmp.Or(rank(a)-rank(b), b.Changed.Compare(a.Changed), strings.Compare(b.ID, a.ID))
 	})
 	return all, errors.Join(errs...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/run/llm"
 )
@@ -247,7 +248,7 @@ func nearest(name string, names []string) []string {
 			list = append(list, near{n, d})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b near) int { return a.d - b.d })
+	order.Stable(list, func(a, b near) int { return a.d - b.d })
 	var out []string
 	for _, n := range list[:min(3, len(list))] {
 		out = append(out, n.name)

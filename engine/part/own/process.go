@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/tool"
@@ -543,6 +544,6 @@ func (p *Program) parts(of map[string]*definition) (all []*Program) {
 		one.definition.Command, one.definition.Timeout = p.definition.Command, cmp.Or(d.Timeout, p.definition.Timeout)
 		all = append(all, &one)
 	}
-	slices.SortStableFunc(all, func(a, b *Program) int { return strings.Compare(a.Name, b.Name) })
+	order.Stable(all, func(a, b *Program) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

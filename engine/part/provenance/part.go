@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -109,6 +110,6 @@ func (l *live) skills() (all []Skill) {
 		}
 		all = append(all, x)
 	}
-	slices.SortStableFunc(all, func(a, b Skill) int { return strings.Compare(a.Name, b.Name) })
+	order.Stable(all, func(a, b Skill) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
@@ -187,7 +188,7 @@ func (a *Answer) choose(notes map[string]Note, key []byte) {
 			best, rank = n, this
 		}
 	}
-	slices.SortStableFunc(a.Forged, func(x, y Note) int { return strings.Compare(x.Commit, y.Commit) })
+	order.Stable(a.Forged, func(x, y Note) int { return strings.Compare(x.Commit, y.Commit) })
 	if rank > 0 {
 		a.Note, a.Found = &best, ByText
 		if rank == 4 {

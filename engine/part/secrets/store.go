@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/mask"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
@@ -52,7 +53,7 @@ func (s Store) Given(of Binding) (all []Given, err error) {
 			all = append(all, Given{Name: f[3], For: b, Stored: s.keys.Location(a)})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Given) int { return strings.Compare(a.Name, b.Name) })
+	order.Stable(all, func(a, b Given) int { return strings.Compare(a.Name, b.Name) })
 	return all, err
 }
 

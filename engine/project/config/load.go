@@ -37,6 +37,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -640,14 +641,14 @@ func (l *loader) merge() error {
 	if l.result.Settings.Permissions.DefaultMode == "" { // also if noBypass has removed it
 		l.result.values = slices.DeleteFunc(l.result.values, func(v Value) bool { return v.Key == "permissions.defaultMode" })
 	}
-	order := map[string]int{} // sort by file, in the order of reading
+	rank := map[string]int{} // sort by file, in the order of reading
 	for _, p := range l.result.Problems {
-		if _, ok := order[p.Path]; !ok {
-			order[p.Path] = len(order)
+		if _, ok := rank[p.Path]; !ok {
+			rank[p.Path] = len(rank)
 		}
 	}
-	slices.SortStableFunc(l.result.Problems, func(a, b knack.Problem) int {
-		return cmp.Or(order[a.Path]-order[b.Path], a.Line-b.Line, a.Column-b.Column)
+	order.Stable(l.result.Problems, func(a, b knack.Problem) int {
+		return cmp.Or(rank[a.Path]-rank[b.Path], a.Line-b.Line, a.Column-b.Column)
 	})
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/skilldir"
@@ -63,7 +64,7 @@ func (p *Project) approve(folder bool, items []Item) error {
 				return err
 			}
 		}
-		slices.SortStableFunc(doc.Items, func(a, b record) int { return strings.Compare(a.Path, b.Path) })
+		order.Stable(doc.Items, func(a, b record) int { return strings.Compare(a.Path, b.Path) })
 		return p.sweep(doc)
 	})
 }

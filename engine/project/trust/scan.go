@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/ignore"
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/sources"
 )
@@ -102,7 +103,7 @@ func (p *Project) Scan(ctx context.Context, dir string, links bool) ([]Item, err
 		s.dir(ctx, filepath.ToSlash(d))
 	}
 	err = errors.Join(s.below(ctx, rel), s.problem)
-	slices.SortStableFunc(s.items, func(a, b Item) int { return strings.Compare(a.Path, b.Path) })
+	order.Stable(s.items, func(a, b Item) int { return strings.Compare(a.Path, b.Path) })
 	return s.items, err
 }
 
@@ -122,7 +123,7 @@ func (p *Project) ScanSkills(ctx context.Context, dirs ...string) ([]Item, error
 			}
 		}
 	}
-	slices.SortStableFunc(s.items, func(a, b Item) int { return strings.Compare(a.Path, b.Path) })
+	order.Stable(s.items, func(a, b Item) int { return strings.Compare(a.Path, b.Path) })
 	return s.items, s.problem
 }
 

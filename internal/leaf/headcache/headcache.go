@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/filetree"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
@@ -169,7 +170,7 @@ func (c *Cache) Update(read []Entry) {
 			all = append(all, c.entry(at))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
+	order.Stable(all, func(a, b Entry) int { return strings.Compare(a.Path, b.Path) })
 	all = slices.CompactFunc(all, func(a, b Entry) bool { return a.Path == b.Path })
 
 	w := Writer{}

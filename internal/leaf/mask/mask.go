@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // Mark is what stands in the place of a secret.
@@ -52,7 +54,7 @@ func New(values []string) Mask {
 			}
 		}
 	}
-	slices.SortStableFunc(m.forms, func(a, b string) int { return len(b) - len(a) })
+	order.Stable(m.forms, func(a, b string) int { return len(b) - len(a) })
 	return m
 }
 

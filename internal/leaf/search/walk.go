@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/knack-agent/knack/internal/leaf/ignore"
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // ErrLink means that a path contains a link although it must be a real path.
@@ -194,7 +195,7 @@ func (k *walk[T]) list(n *node[T]) {
 	if n.name != "" && n.scope != nil {
 		n.scope = n.scope.Enter(n.name, entries)
 	}
-	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	order.Stable(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	var run []Found
 	flush := func() {
 		switch {

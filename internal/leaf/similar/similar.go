@@ -5,6 +5,8 @@ package similar
 import (
 	"slices"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // Names returns at most three of names that are similar to name, the closest first.
@@ -24,7 +26,7 @@ func Names(name string, names []string) []string {
 			found = append(found, candidate{n, d})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b candidate) int { return a.far - b.far })
+	order.Stable(found, func(a, b candidate) int { return a.far - b.far })
 	var near []string
 	for _, f := range found {
 		if len(near) < 3 && !slices.Contains(near, f.name) {

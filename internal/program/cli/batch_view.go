@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	tty "github.com/knack-agent/knack/internal/program/terminal"
@@ -229,7 +229,7 @@ func (v *tableView) lines(t batch.Totals, width, height int) []styled.Line {
 	for _, r := range v.running {
 		rows = append(rows, r)
 	}
-	slices.SortStableFunc(rows, func(a, b *running) int {
+	order.Stable(rows, func(a, b *running) int {
 		return cmp.Or(a.since.Compare(b.since),
 			strings.Compare(a.key, b.key))
 	})

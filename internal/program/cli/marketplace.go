@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/installer"
 	"github.com/knack-agent/knack/engine/plugin"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -140,7 +141,7 @@ func listMarketplaces(c *cobra.Command, args []string) error {
 		for name, m := range known {
 			rows = append(rows, []string{name, m.Source.String(), m.Time.Format("2006-01-02")})
 		}
-		slices.SortStableFunc(rows[1:], slices.Compare)
+		order.Stable(rows[1:], slices.Compare)
 	}
 	writeTable(c.OutOrStdout(), rows)
 	return nil

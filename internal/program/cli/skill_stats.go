@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/engine/skillstats"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -77,7 +78,7 @@ func unusedSkills(cat *command.Skills, used []skillstats.Skill) []unusedJSON {
 		all = append(all, unusedJSON{e.Skill.Name, knack.EstimateTokens(e.Skill.Name + e.Skill.Description +
 			e.Skill.WhenToUse)})
 	}
-	slices.SortStableFunc(all, func(a, b unusedJSON) int { return b.Tokens - a.Tokens })
+	order.Stable(all, func(a, b unusedJSON) int { return b.Tokens - a.Tokens })
 	return all
 }
 

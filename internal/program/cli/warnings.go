@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/session"
@@ -104,7 +105,7 @@ func (k *knownWarnings) aFew(problems []knack.Problem) (left []knack.Problem) {
 	warns := func(p knack.Problem) bool { return p.Severity == knack.Warn }
 	address := func(p knack.Problem) bool { return p.Code == knack.CodeAddressIgnored }
 	problems = slices.Clone(problems)
-	slices.SortStableFunc(problems, func(a, b knack.Problem) int {
+	order.Stable(problems, func(a, b knack.Problem) int {
 		switch {
 		case address(a) == address(b):
 			return 0

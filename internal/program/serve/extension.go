@@ -27,6 +27,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/traceparent"
 	"github.com/knack-agent/knack/run/mcp"
@@ -452,7 +453,7 @@ func (s *Server) readDirectory(ctx context.Context, ss *sdk.ServerSession,
 	if len(all) == 0 {
 		return nil, invalid("no such directory: %.200s", p.URI)
 	}
-	slices.SortStableFunc(all, func(a, b *sdk.Resource) int { return strings.Compare(a.Name, b.Name) })
+	order.Stable(all, func(a, b *sdk.Resource) int { return strings.Compare(a.Name, b.Name) })
 	from, to, next, err := page(p.Cursor, len(all))
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/markup"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -96,7 +97,7 @@ func sharesOf(l knack.Listing) (all []share) {
 	for source, chars := range bySource {
 		all = append(all, share{source, chars})
 	}
-	slices.SortStableFunc(all, func(a, b share) int { return cmp.Or(b.chars-a.chars, cmp.Compare(a.source, b.source)) })
+	order.Stable(all, func(a, b share) int { return cmp.Or(b.chars-a.chars, cmp.Compare(a.source, b.source)) })
 	return all
 }
 

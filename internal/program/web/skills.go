@@ -11,6 +11,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/markup"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -65,7 +66,7 @@ func (s *Server) skills(r *http.Request, p *page) error {
 		}
 		return 0
 	}
-	slices.SortStableFunc(found, func(a, b row) int { return inName(a) - inName(b) })
+	order.Stable(found, func(a, b row) int { return inName(a) - inName(b) })
 	p.begin("Skills", fmt.Sprintf("%s found from here, in order of precedence.",
 		plain.Count(len(skills.Candidates()), "skill")))
 	p.F("<form class=\"filter\" action=\"/skills\" data-live=\"results\">\n<label class=\"wide\">Search " +
@@ -117,7 +118,7 @@ func choices(all string, names map[string]bool) []choice {
 	for name := range names {
 		list = append(list, choice{name, name})
 	}
-	slices.SortStableFunc(list[1:], func(a, b choice) int { return strings.Compare(a.name, b.name) })
+	order.Stable(list[1:], func(a, b choice) int { return strings.Compare(a.name, b.name) })
 	return list
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/markup"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
@@ -45,7 +46,7 @@ func (s *Server) trust(r *http.Request, p *page) error {
 	}
 	items := slices.Clone(report.Items)
 	rank := map[trust.ItemState]int{trust.Changed: 0, trust.New: 1, trust.Approved: 2}
-	slices.SortStableFunc(items, func(a, b engine.TrustItem) int { return rank[a.State] - rank[b.State] })
+	order.Stable(items, func(a, b engine.TrustItem) int { return rank[a.State] - rank[b.State] })
 	at := excerptOf(r.URL.Query(), len(items), perPage)
 	for _, it := range items[at.first:at.end] {
 		p.trustItem(report, it)

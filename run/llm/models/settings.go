@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
@@ -135,7 +136,7 @@ func oneModel(id string, data json.RawMessage) (m Model, mistakes []*Mistake) {
 			wrong("takes", "%q is neither image nor pdf", word)
 		}
 	}
-	slices.SortStableFunc(mistakes, func(a, b *Mistake) int { return strings.Compare(a.Error(), b.Error()) })
+	order.Stable(mistakes, func(a, b *Mistake) int { return strings.Compare(a.Error(), b.Error()) })
 	return m, mistakes
 }
 

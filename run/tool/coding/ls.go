@@ -6,10 +6,10 @@ import (
 	_ "embed"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/search"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -48,7 +48,7 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 			for i, e := range entries {
 				rows[i] = row{strings.ToLower(e.Name()), e}
 			}
-			slices.SortStableFunc(rows, func(a, b row) int {
+			order.Stable(rows, func(a, b row) int {
 				return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.Name(), b.Name()))
 			})
 			leftOut := tr.leftOut(ctx, ws, o)

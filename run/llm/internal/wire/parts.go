@@ -14,6 +14,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/run/llm"
 )
 
@@ -187,7 +188,7 @@ func merge(msgs []llm.Message) []llm.Message {
 	for i, m := range out {
 		if m.Role == llm.User && !slices.IsSortedFunc(m.Parts, resultsFirst) {
 			out[i].Parts = slices.Clone(m.Parts)
-			slices.SortStableFunc(out[i].Parts, resultsFirst)
+			order.Stable(out[i].Parts, resultsFirst)
 		}
 	}
 	return out

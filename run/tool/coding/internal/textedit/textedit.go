@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // An Edit replaces Old by New. Old must occur exactly once, unless All is set.
@@ -79,7 +81,7 @@ func Apply(text string, edits []Edit) (Result, error) {
 			matches = append(matches, match{i, f.start, f.end})
 		}
 	}
-	slices.SortStableFunc(matches, func(a, b match) int { return a.start - b.start })
+	order.Stable(matches, func(a, b match) int { return a.start - b.start })
 	for i := 1; i < len(matches); i++ {
 		if a, b := matches[i-1], matches[i]; b.start < a.end {
 			return Result{}, failure{fmt.Sprintf("edits[%d] and edits[%d] overlap at line %d: make them one edit, "+
