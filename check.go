@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/leaf/fences"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -92,7 +93,7 @@ func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 		c.body = string(body)
 		c.check(string(data))
 	}
-	slices.SortStableFunc(c.problems, func(a, b Problem) int { return a.Line - b.Line })
+	order.Stable(c.problems, func(a, b Problem) int { return a.Line - b.Line })
 	return s, c.problems
 }
 

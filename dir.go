@@ -24,6 +24,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/filetree"
 	"github.com/knack-agent/knack/internal/leaf/headcache"
 	"github.com/knack-agent/knack/internal/leaf/ignore"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -339,7 +340,7 @@ func (w *walk) start(dir, root string) {
 	for level := []searchPath{top}; len(level) > 0 && w.ctx.Err() == nil; {
 		level = w.level(level)
 	}
-	slices.SortStableFunc(w.found, func(a, b outcome) int {
+	order.Stable(w.found, func(a, b outcome) int {
 		if a.skill != nil && b.skill != nil && a.skill.Name != b.skill.Name {
 			return strings.Compare(a.skill.Name, b.skill.Name)
 		}

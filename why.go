@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
@@ -71,7 +72,7 @@ func (c *Catalog) Why(name string, v View) Why {
 			w.Found = append(w.Found, f)
 		}
 	}
-	slices.SortStableFunc(w.Found, func(a, b Finding) int { return a.rank(called) - b.rank(called) })
+	order.Stable(w.Found, func(a, b Finding) int { return a.rank(called) - b.rank(called) })
 	for _, p := range c.problems {
 		if paths[p.Path] {
 			w.Problems = append(w.Problems, p)

@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
@@ -81,7 +82,7 @@ func ownFirst(all []knack.Candidate) []knack.Candidate {
 		}
 		return 0
 	}
-	return slices.SortedStableFunc(slices.Values(all), func(a, b knack.Candidate) int { return came(a) - came(b) })
+	return order.Sorted(all, func(a, b knack.Candidate) int { return came(a) - came(b) })
 }
 
 // whyValue explains why a skill is available or not. Its members have the names that `knack skill why

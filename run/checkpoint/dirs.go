@@ -117,7 +117,7 @@ func (j *Journal) join(dir, base string) string {
 
 // deepestFirst returns directories in an order in which each comes before those that it is in.
 func deepestFirst(dirs []dirMove) []dirMove {
-	return slices.SortedFunc(slices.Values(dirs), func(a, b dirMove) int { return strings.Compare(b.path, a.path) })
+	return order.Sorted(dirs, func(a, b dirMove) int { return strings.Compare(b.path, a.path) })
 }
 
 // nameDirs returns the changes of directories that those of files do not imply.

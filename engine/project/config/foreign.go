@@ -9,6 +9,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/order"
 )
 
 // Foreign is what settings files of Claude Code and Pi contain beside the keys that are merged with Knack's own
@@ -313,5 +314,5 @@ func (l *loader) ordered(k key) []layer {
 		}
 		return 1
 	}
-	return slices.SortedStableFunc(slices.Values(l.layers), func(a, b layer) int { return cmp.Compare(rank(a), rank(b)) })
+	return order.Sorted(l.layers, func(a, b layer) int { return cmp.Compare(rank(a), rank(b)) })
 }

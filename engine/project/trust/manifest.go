@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/scripts"
@@ -105,7 +105,7 @@ func readManifest(dir string, root bool) (manifest, error) {
 }
 
 func (m manifest) text() []byte {
-	m = slices.SortedFunc(slices.Values(m), func(a, b entry) int { return strings.Compare(a.path, b.path) })
+	m = order.Sorted(m, func(a, b entry) int { return strings.Compare(a.path, b.path) })
 	b := []byte(manifestHead)
 	for _, e := range m {
 		b = append(b, e.kind, ' ')
