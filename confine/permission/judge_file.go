@@ -25,10 +25,20 @@ func (j *judge) path(s Subject) {
 		j.incomplete(s, err)
 		return
 	} else if rule != "" {
-		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Reason: reasonOtherName}, "")
+		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Origin: j.originOf(rule), Reason: reasonOtherName}, "")
 		return
 	}
 	j.file(s, n, nil, false)
+}
+
+// originOf returns whose deny rule a text is.
+func (j *judge) originOf(rule string) Origin {
+	for _, r := range j.rules.Deny {
+		if r.String() == rule {
+			return r.Origin
+		}
+	}
+	return ""
 }
 
 // linkRule returns the rule that denies a file under another of its names: a hard link has no target, so what else it

@@ -118,6 +118,11 @@ code is 1 if the result is an error.`,
 				return err
 			}
 			tools := part.ToolsOutside(ws, e.Project(), coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs})
+			if _, ok := tools.Find(args[0]); !ok {
+				if err := unapproved(e.Project().Brought, args[0]); err != nil {
+					return err
+				}
+			}
 			res := tool.Call(ctx, tools, llm.ToolCall{ID: "1", Name: args[0], Input: json.RawMessage(args[1])}, g, nil)
 			// Notices say, for example, what the sandbox does not enforce here.
 			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, e.Notices())); err != nil {

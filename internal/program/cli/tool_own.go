@@ -115,6 +115,19 @@ func writeNew(root *os.Root, name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
+// unapproved returns the error for a tool of the project that is not trusted; nil: there is none of the name.
+func unapproved(b engine.Brought, name string) error {
+	_, problems := own.Find(b)
+	for _, p := range problems {
+		found, _, _ := strings.Cut(filepath.Base(p.Path), ".")
+		if found == name && (p.Code == knack.CodeUntrusted || p.Code == knack.CodeChanged) {
+			return &engine.Error{Err: fmt.Errorf("tool run: %s: %s", plain.Line(p.Path), plain.Line(p.Message)),
+				Hint: "knack trust --show\nknack tool run --trust " + name + " …, for this call", Exit: engine.ExitRefused}
+		}
+	}
+	return nil
+}
+
 func toolCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [NAME]",

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
@@ -81,7 +80,7 @@ func (p *page) versions(it *install.Item) {
 		"<th scope=\"col\">Commit</th><th scope=\"col\">Files</th><th scope=\"col\">From</th></tr></thead>\n<tbody>\n")
 	for ; it != nil; it = it.Previous {
 		p.F("<tr><td>%s</td><td>%s</td><td class=\"path\">%s</td><td class=\"n\">%s</td><td class=\"path\">%s</td></tr>\n",
-			it.Time.Local().Format(time.DateOnly), it.Version, it.Commit, plain.Number(len(it.Files)), it.Source.String())
+			it.Time.Local().Format("2006-01-02 15:04"), it.Version, it.Commit, plain.Number(len(it.Files)), it.Source.String())
 	}
 	p.F("</tbody></table></div>\n")
 }
