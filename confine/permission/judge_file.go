@@ -25,15 +25,15 @@ func (j *judge) path(s Subject) {
 		j.incomplete(s, err)
 		return
 	} else if rule != "" {
-		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Origin: j.originOf(rule), Reason: reasonOtherName}, "")
+		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Origin: originOf(rule, j.rules.Deny), Reason: reasonOtherName}, "")
 		return
 	}
 	j.file(s, n, nil, false)
 }
 
-// originOf returns whose deny rule a text is.
-func (j *judge) originOf(rule string) Origin {
-	for _, r := range j.rules.Deny {
+// originOf returns whose rule a text is.
+func originOf(rule string, all []Rule) Origin {
+	for _, r := range all {
 		if r.String() == rule {
 			return r.Origin
 		}
