@@ -121,6 +121,9 @@ func follow(ctx context.Context, s *Session, d *agent.Definition) error {
 	to := session.Setting{Effort: cmp.Or(s.options.Effort, d.Effort)}
 	if s.options.Model == "" && d.Model != "" {
 		m, err := s.engine.Models().Default(ctx, d.Model)
+		if err == nil {
+			err = s.hooks.resumed(ctx, s.log, m.Info(), d.Model)
+		}
 		if err != nil {
 			return fmt.Errorf("agent %s: %w", d.Name, err)
 		}

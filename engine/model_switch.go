@@ -97,7 +97,8 @@ func lastAnswered(log *session.Log) (at time.Time, id string) {
 	return at, ""
 }
 
-// resumed asks the hooks about the model that the command line gives a conversation which another one has answered.
+// resumed asks the hooks about the model that the command line, a kit or the agent that leads gives a conversation which
+// another one has answered.
 // Nobody can be asked yet.
 func (h *sessionHooks) resumed(ctx context.Context, log *session.Log, to llm.Info, name string) error {
 	at, was := lastAnswered(log)
@@ -109,7 +110,7 @@ func (h *sessionHooks) resumed(ctx context.Context, log *session.Log, to llm.Inf
 			return Answer{}, errors.New("nobody can be asked before the session begins")
 		})
 	if err != nil {
-		return &Error{Err: err, Hint: "leave out --model; /model in the session asks you"}
+		return &Error{Err: err, Hint: "leave out --model, --kit or --agent; /model in the session asks you"}
 	}
 	return nil
 }

@@ -409,10 +409,14 @@ func (s *Session) matchingRules(touched []string) []agent.Document {
 // override records which settings of a resumed session the options replace.
 func override(ctx context.Context, s *Session) error {
 	was, now := s.log.State(), session.Setting{}
-	if s.options.Model != "" && (was.Model != "" || was.Requests > 0) {
-		m, err := s.engine.Models().Default(ctx, s.options.Model)
+	name := s.options.Model
+	if kit := s.engine.Project().Brought.Kit; name == "" && was.Model == "" && kit != nil {
+		name = kit.Model // it is in the settings
+	}
+	if name != "" && (was.Model != "" || was.Requests > 0) {
+		m, err := s.engine.Models().Default(ctx, name)
 		if err == nil {
-			err = s.hooks.resumed(ctx, s.log, m.Info(), s.options.Model)
+			err = s.hooks.resumed(ctx, s.log, m.Info(), name)
 		}
 		if err != nil {
 			return err

@@ -314,6 +314,9 @@ func TestHardLinks(t *testing.T) {
 		if d.Verdict != c.want {
 			t.Errorf("%s %s: %s, want %s: %s", c.kind, c.name, d.Verdict, c.want, explain(d))
 		}
+		if d.Verdict == permission.Deny && d.Origin != permission.User {
+			t.Errorf("%s %s: the rule is of %q", c.kind, c.name, d.Origin)
+		}
 	}
 	closed := rules.Closed(permission.Default, place, permission.Subject{Tool: "grep"})
 	for name, want := range map[string]bool{"notes.key": true, "notes.key.link": true, "locked.link": false,

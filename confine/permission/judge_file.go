@@ -25,10 +25,20 @@ func (j *judge) path(s Subject) {
 		j.incomplete(s, err)
 		return
 	} else if rule != "" {
-		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Reason: reasonOtherName}, "")
+		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Origin: originOf(rule, j.rules.Deny), Reason: reasonOtherName}, "")
 		return
 	}
 	j.file(s, n, nil, false)
+}
+
+// originOf returns whose rule a text is.
+func originOf(rule string, all []Rule) Origin {
+	for _, r := range all {
+		if r.String() == rule {
+			return r.Origin
+		}
+	}
+	return ""
 }
 
 // linkRule returns the rule that denies a file under another of its names: a hard link has no target, so what else it

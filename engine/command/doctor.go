@@ -44,6 +44,7 @@ type Checkup struct {
 	Servers  []models.Usable `json:"servers"`
 	Sandbox  sandboxCheckup  `json:"sandbox"`
 	Trusted  bool            `json:"trusted"`            // nothing of the project is ignored for lack of trust
+	Folder   bool            `json:"folderTrusted"`      // git and other programs follow its configuration
 	Terminal *Terminal       `json:"terminal,omitempty"` // nil: not known
 	Skills   map[string]int  `json:"skills"`             // number by state
 	Off      []offItem       `json:"off"`                // what is not used, and why
@@ -126,7 +127,7 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 	cat := ReadSkills(context.Background(), p).Catalog
 	x := &Checkup{
 		Version: p.Version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Dir: p.Dir(),
-		Servers: e.Models().Servers(), Trusted: !e.NeedsTrust(), Skills: map[string]int{}, Off: []offItem{},
+		Servers: e.Models().Servers(), Trusted: !e.NeedsTrust(), Folder: e.Trusted(), Skills: map[string]int{}, Off: []offItem{},
 		Problems: append([]knack.Problem{}, e.Problems()...), Unused: p.Foreign().Unused(),
 	}
 	x.LanguageServers, x.Formatters, x.UnusedServers = languageServers(p)
@@ -291,10 +292,13 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		}
 	}
 	x.writeLanguages(line)
-	if x.Trusted {
-		line("trust", "everything here is trusted")
-	} else {
+	switch {
+	case !x.Trusted:
 		line("trust", "some of this folder is off until you trust it: knack trust")
+	case !x.Folder:
+		line("trust", "this folder is not trusted, and nothing in it needs that; git commands ask more often: knack trust")
+	default:
+		line("trust", "everything here is trusted")
 	}
 	yes := func(b bool, text, no string) string {
 		if b {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,15 +51,20 @@ type reply struct {
 	Choose *hook.Question `json:"choose"`
 }
 
-// readReply reads what a command printed. Text that is not an object with these fields only is shown as it is.
+// readReply reads what a command printed. Text that is no object with one of these fields is shown as it is.
 func readReply(text string) (r reply, err error) {
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
 		return reply{Text: text}, nil
 	}
+	var keys map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &keys) != nil || !anyOf(keys, "text", "notice", "table", "prompt", "choose") {
+		return reply{Text: text}, nil
+	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&r); err != nil || dec.More() {
-		return reply{Text: text}, nil
+	if err := dec.Decode(&r); err != nil {
+		return r, fmt.Errorf("it printed an object that cannot be shown: %s; its keys are text, notice, table, prompt and "+
+			"choose", plain.Line(strings.TrimPrefix(err.Error(), "json: ")))
 	}
 	if r.Table != nil {
 		width := len(r.Table.Columns)
@@ -75,6 +81,10 @@ func readReply(text string) (r reply, err error) {
 		return r, errors.New("choose needs a title, and options with different texts")
 	}
 	return r, nil
+}
+
+func anyOf(keys map[string]json.RawMessage, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { _, ok := keys[name]; return ok })
 }
 
 // maxQuestions is how often a command asks.

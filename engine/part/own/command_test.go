@@ -47,6 +47,7 @@ esac
 	executable(t, p, dir+"rows", "#!/bin/sh\n# knack-command: A table.\n"+
 		`echo '{"table": {"columns": ["a", "b"], "rows": [["1", "2"]]}}'`+"\n")
 	executable(t, p, dir+"bad", "#!/bin/sh\n# knack-command: A bad table.\necho '{\"table\": {\"rows\": [[\"1\"], []]}}'\n")
+	executable(t, p, dir+"wrong", "#!/bin/sh\n# knack-command: A wrong key.\necho '{\"text\": \"a\", \"txet\": \"b\"}'\n")
 	executable(t, p, dir+"json", "#!/bin/sh\n# knack-command: Other JSON.\necho '{\"x\": 1}'\n")
 	executable(t, p, dir+"help", "#!/bin/sh\n# knack-command: Taken.\n")
 	executable(t, p, dir+"deep/down", "#!/bin/sh\n# knack-command: Too deep.\n")
@@ -69,6 +70,7 @@ esac
 		{"/fails", "error: /fails: Command exited with code 3\nStandard error:\nwhy"},
 		{"/rows", "reply rows: a  b\n1  2"},
 		{"/bad", "error: /bad: row 2 of its table has 0 cells, not 1"},
+		{"/wrong", `error: /wrong: it printed an object that cannot be shown: unknown field "txet"; its keys are text, `},
 		{"/json", `reply json: {"x": 1}`},
 		{"/asks", "reply asks: first\npicked b\n"},
 	} {

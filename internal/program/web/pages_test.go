@@ -122,6 +122,9 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := x.has("/skill?name=pdf", "Versions", filepath.Join("src", "pdf"))
+	if !regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d`).MatchString(got) {
+		t.Errorf("no time of the version:\n%s", got)
+	}
 	if strings.Contains(got, "What changed") {
 		t.Errorf("nothing has changed:\n%s", got)
 	}
