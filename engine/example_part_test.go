@@ -25,7 +25,7 @@ func ExamplePart() {
 			Status: func(st *engine.Status) { st.Parts = append(st.Parts, fmt.Sprintf("%d calls", calls.Load())) },
 		}, nil
 	}}
-	parts := slices.DeleteFunc(part.All(), func(p engine.Part) bool { return p.Name == "memory" })
+	parts := slices.DeleteFunc(part.All(), func(p engine.Part) bool { return p.Name == "undo" })
 
 	ctx := context.Background()
 	dir, _ := os.MkdirTemp("", "example-*")

@@ -3,13 +3,13 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/enginetest"
 	"github.com/knack-agent/knack/engine/part"
 	batchpart "github.com/knack-agent/knack/engine/part/batch"
 	"github.com/knack-agent/knack/engine/part/reads"
@@ -47,7 +47,7 @@ func TestMarksFollowWork(t *testing.T) {
 	const key = "zq9-4fK2mPw7Lx0Rt"
 	p := newFixture(t, ".env", "API_KEY="+key+"\n")
 	fetch := llmtest.Use("web_fetch", map[string]any{"url": "https://127.0.0.1/?k=" + key})
-	note := llmtest.Use("memory", map[string]any{"command": "create", "path": "/memories/user/x.md", "file_text": "we use tabs"})
+	note := llmtest.Use("note", map[string]any{"text": "we use tabs"})
 	var k kept
 	o := p.options(llmtest.New(
 		llmtest.Use("bash", map[string]any{"command": "cat .env"}),
@@ -56,9 +56,9 @@ func TestMarksFollowWork(t *testing.T) {
 		llmtest.Use("CronCreate", map[string]any{"cron": "3 9 * * *", "prompt": "use " + key}),
 		llmtest.Reply("done"), note, llmtest.Reply("noted"),
 		llmtest.Use("Batch", map[string]any{"name": "n"}), note, llmtest.Reply("done")))
-	o.Trust, o.Parts = true, part.With(o.Parts, batchpart.Part(&k), schedulepart.Part(&k))
-	o.Values["memory.auto"] = true
-	o.Values["permissions.allow"] = []string{"Bash", "Read(/" + filepath.ToSlash(p.dir) + "/.env)", "WebFetch", "Memory"}
+	o.Trust = true
+	o.Parts = append(part.With(o.Parts, batchpart.Part(&k), schedulepart.Part(&k)), enginetest.Notes(p.home))
+	o.Values["permissions.allow"] = []string{"Bash", "Read(/" + filepath.ToSlash(p.dir) + "/.env)", "WebFetch", "note"}
 	var asked []string
 	person := personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 		if q.Call != nil {
@@ -134,7 +134,6 @@ func TestMarksFollowWork(t *testing.T) {
 			if results != 2 {
 				t.Errorf("%d results", results)
 			}
-			os.RemoveAll(filepath.Join(p.home, ".local/state/knack/memories"))
 		})
 	}
 }

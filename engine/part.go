@@ -39,6 +39,8 @@ type Part struct {
 	Shorthand func(prompt string) string
 	// Skills says what the bundled skills of the part need to know of a project, by their names. nil: there are none.
 	Skills map[string]PartSkill
+	// Help are sections at the end of pages of `knack help`, by the name of the page. nil: there are none.
+	Help map[string]string
 	// Known returns all tools that Open may give, for rules, hooks and help, which know no session: they must not be
 	// called. It is called once for each project. nil: there are none. A tool that it does not name as Shared, Listed or
 	// Placed is in a session only if the user chooses it.

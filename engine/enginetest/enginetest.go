@@ -26,7 +26,7 @@ import (
 type Fixture struct{ Dir, Home string }
 
 // New makes a Fixture with files, given as names and contents in turn; see [Fixture.Write].
-func New(t *testing.T, files ...string) Fixture {
+func New(t testing.TB, files ...string) Fixture {
 	t.Helper()
 	top := t.TempDir()
 	p := Fixture{filepath.Join(top, "work"), filepath.Join(top, "home")}
@@ -42,7 +42,7 @@ func New(t *testing.T, files ...string) Fixture {
 }
 
 // Write writes a file of the directory or, if the name begins with ~/, of the home directory.
-func (p Fixture) Write(t *testing.T, name, text string) {
+func (p Fixture) Write(t testing.TB, name, text string) {
 	t.Helper()
 	path := subpath.Expand(filepath.FromSlash(name), p.Home)
 	if !filepath.IsAbs(path) {

@@ -1,8 +1,10 @@
 package gate_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/run/gate"
@@ -22,6 +24,14 @@ func TestOnlyApproved(t *testing.T) {
 		}
 	}
 	approved := filepath.Join(dir, "tools")
+	for _, file := range []string{"bin/ours", "tools/fine"} {
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("x"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", strings.Join([]string{filepath.Join(dir, "bin"), approved, os.Getenv("PATH")},
+		string(os.PathListSeparator)))
 	for _, c := range []struct {
 		args []string
 		ok   bool
@@ -36,6 +46,19 @@ func TestOnlyApproved(t *testing.T) {
 		{[]string{filepath.Join(dir, "z.sh")}, false},
 		{[]string{"python3", "later.py"}, false},
 		{[]string{"sh", "-c", "./z.sh"}, false},
+		{[]string{"bash", "-lc", "source lib/y.py"}, false},
+		{[]string{"bash", "-c", "cd lib && ./y.py"}, false},
+		{[]string{"sh", "-c", ". ./z.sh; echo 'x'"}, false},
+		{[]string{"env", "A=1", "dash", "-ec", "tools/x.py; ./z.sh"}, false},
+		{[]string{"sh", "-c", "tools/x.py lib"}, true},
+		{[]string{"find", ".", "-exec", "./z.sh", ";"}, false},
+		{[]string{"find", ".", "-name", "x", "-execdir", "sh", "z.sh", "{}", "+"}, false},
+		{[]string{"find", ".", "-name", "z.sh"}, true},
+		{[]string{"busybox", "sh", "z.sh"}, false},
+		{[]string{"ours"}, false}, // of the PATH, which leads into the workspace
+		{[]string{"sh", "-c", "true && ours"}, false},
+		{[]string{"env", "ours"}, false},
+		{[]string{"fine"}, true},
 	} {
 		if err := gate.OnlyApproved(c.args, dir, approved); (err == nil) != c.ok {
 			t.Errorf("%q: %v", c.args, err)

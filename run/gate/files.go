@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -216,23 +217,69 @@ func CheckScripts(line, dir string, ok func(path string, data []byte) error) (
 // OnlyApproved returns an error if the command args, started in the workspace dir, runs a file of it that is not in the
 // folder approved, whose bytes somebody agreed to, or one that may still appear there: what a model, or a new version
 // of a repository, writes there would run without a question. approved is ""; then no file of the workspace may be run.
-// What a program of the machine reads by itself, such as a Makefile, is not looked at.
+// The line of a shell's -c, the command of find's -exec and programs of the PATH are looked at, too. What a program of
+// the machine reads by itself, such as a Makefile, is not.
 func OnlyApproved(args []string, dir, approved string) error {
-	var line strings.Builder
-	for _, a := range args {
-		line.WriteString(" '" + strings.ReplaceAll(a, "'", `'\''`) + "'")
-	}
 	foreign := func(path string) error {
 		if !inside(dir, path) || approved != "" && inside(approved, path) {
 			return nil
 		}
 		return fmt.Errorf("it runs %s, a file of the workspace whose bytes nobody approved", path)
 	}
-	_, missing, err := CheckScripts(line.String(), dir, func(path string, _ []byte) error { return foreign(path) })
-	for _, path := range missing {
-		err = cmp.Or(err, foreign(path))
+	for _, line := range linesOf(args) {
+		_, missing, err := CheckScripts(line, dir, func(path string, _ []byte) error { return foreign(path) })
+		for _, path := range missing {
+			err = cmp.Or(err, foreign(path))
+		}
+		for _, words := range scripts.Words(line) {
+			for _, word := range words {
+				err = cmp.Or(err, foreign(inPath(word, dir)))
+			}
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
+}
+
+// linesOf returns a command as a line, and the lines and commands that its words contain.
+func linesOf(args []string) []string {
+	quoted := func(words []string) (line string) {
+		for _, w := range words {
+			line += " '" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		return line
+	}
+	lines := []string{quoted(args)}
+	for i, w := range args[:max(0, len(args)-1)] {
+		switch {
+		case strings.HasPrefix(w, "-exec") || strings.HasPrefix(w, "-ok"):
+			lines = append(lines, quoted(args[i+1:]))
+		case i > 0 && len(w) > 1 && w[0] == '-' && w[1] != '-' && strings.HasSuffix(w, "c"):
+			lines = append(lines, args[i+1])
+		}
+	}
+	return lines
+}
+
+// inPath returns the file that a word is as the name of a program of the PATH; "": it is none. A relative entry of the
+// PATH begins in dir.
+func inPath(word, dir string) string {
+	if word == "" || strings.ContainsAny(word, `/\`) {
+		return ""
+	}
+	for _, entry := range filepath.SplitList(os.Getenv("PATH")) {
+		path, err := filepath.EvalSymlinks(scripts.Join(scripts.Join(dir, entry), word))
+		if err != nil {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() &&
+			(runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
+			return path
+		}
+	}
+	return ""
 }
 
 // commands returns the words of each simple command in a line. It returns none for a line that

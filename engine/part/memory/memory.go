@@ -4,6 +4,7 @@ package memory
 import (
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"html"
@@ -19,10 +20,13 @@ import (
 	"github.com/knack-agent/knack/run/tool/memory"
 )
 
+//go:embed help.md
+var helpText string
+
 // Part is the notes of earlier conversations: the tool with which the model keeps them, what of them is in the system
 // prompt, /memory, and "# TEXT" as a prompt.
 func Part() engine.Part {
-	return engine.Part{Name: name, Open: open, Shorthand: shorthand,
+	return engine.Part{Name: name, Open: open, Shorthand: shorthand, Help: map[string]string{"tools": helpText},
 		Known: func(engine.Brought) engine.PartTools {
 			return engine.PartTools{Listed: tool.Set{memory.Tool(memory.Options{})}}
 		},

@@ -224,7 +224,7 @@ func (p *Program) runTyped(ctx context.Context, l *live, ws workspace.Workspace,
 		c.Args = []string{in.Arguments}
 	}
 	c, err := p.prepare(ws, c)
-	if err == nil {
+	if err == nil && !in.Complete { // nobody approved what happens while somebody types
 		c.AsUser, err = p.outside(l, call, c.Env)
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // executable writes a program of the user's configuration or, with a relative name, of the project.
-func executable(t *testing.T, p enginetest.Fixture, name, text string) {
+func executable(t testing.TB, p enginetest.Fixture, name, text string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
 		t.Skip("programs with #!")

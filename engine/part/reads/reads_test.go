@@ -52,17 +52,17 @@ func TestSecretsOfCommands(t *testing.T) {
 			p := enginetest.New(t, ".env", "MODE=development\nPASSWORD=hu7nter22\nAPI_KEY="+key+"\n", "show.sh", "cat .e*\n")
 			answers := append(c.script,
 				llmtest.Use("web_fetch", map[string]any{"url": "https://127.0.0.1/?k=" + key}),
-				llmtest.Use("memory", map[string]any{"command": "create", "path": "/memories/user/x.md", "file_text": "it is " + key}),
-				llmtest.Use("memory", map[string]any{"command": "create", "path": "/memories/user/x.md", "file_text": "a " +
+				llmtest.Use("note", map[string]any{"text": "it is " + key}),
+				llmtest.Use("note", map[string]any{"text": "a " +
 					base64.StdEncoding.EncodeToString([]byte(key)) + " b"}),
-				llmtest.Use("memory", map[string]any{"command": "create", "path": "/memories/user/x.md", "file_text": "for us: hu7nter22"}),
+				llmtest.Use("note", map[string]any{"text": "for us: hu7nter22"}),
 				llmtest.Use("web_fetch", map[string]any{"url": "https://127.0.0.1/development"}),
 				llmtest.Reply("done"))
 			m := llmtest.New(answers...)
 			o := p.Options(m)
 			o.Trust = true
-			o.Values["memory.auto"] = true
-			o.Values["permissions.allow"] = []string{"Bash", "Read(/" + filepath.ToSlash(p.Dir) + "/.env)", "WebFetch", "Memory", "Agent"}
+			o.Parts = append(o.Parts, enginetest.Notes(p.Home))
+			o.Values["permissions.allow"] = []string{"Bash", "Read(/" + filepath.ToSlash(p.Dir) + "/.env)", "WebFetch", "note", "Agent"}
 			var s *engine.Session
 			so := engine.SessionOptions{}
 			for range c.turns {
@@ -88,7 +88,7 @@ func TestSecretsOfCommands(t *testing.T) {
 			if got := results(5); !strings.Contains(got, "this session read from a secret") {
 				t.Errorf("the URL: %s", got)
 			}
-			if _, err := os.Stat(filepath.Join(p.Home, ".local/state/knack/memories/user/x.md")); err == nil {
+			if _, err := os.Stat(filepath.Join(p.Home, "note.txt")); err == nil {
 				t.Error("the note was written")
 			}
 			if got := results(1); strings.Contains(got, "secret") {
@@ -200,15 +200,14 @@ func TestWebOfCommands(t *testing.T) {
 			if c.line != "" {
 				script = append(script, llmtest.Use("bash", map[string]any{"command": c.line}))
 			}
-			m := llmtest.New(append(script, llmtest.Use("memory", map[string]any{"command": "create",
-				"path": "/memories/user/x.md", "file_text": "planted"}), llmtest.Reply("done"))...)
+			m := llmtest.New(append(script, llmtest.Use("note", map[string]any{"text": "planted"}), llmtest.Reply("done"))...)
 			o := p.Options(m)
 			o.Trust = true
-			o.Values["memory.auto"] = true
-			o.Values["permissions.allow"] = []string{"Bash", "Memory"}
+			o.Parts = append(o.Parts, enginetest.Notes(p.Home))
+			o.Values["permissions.allow"] = []string{"Bash", "note"}
 			_, s := p.Open(t, o, nil, engine.SessionOptions{})
 			said := enginetest.Run(t, s, "go on")
-			_, err := os.Stat(filepath.Join(p.Home, ".local/state/knack/memories/user/x.md"))
+			_, err := os.Stat(filepath.Join(p.Home, "note.txt"))
 			if (err == nil) != c.written {
 				t.Errorf("written: %t\n%s", err == nil, said)
 			}
@@ -226,12 +225,12 @@ func TestAfterCompaction(t *testing.T) {
 	m := llmtest.New(llmtest.Use("bash", map[string]any{"command": "sh read.sh"}), llmtest.Reply("read"),
 		llmtest.Reply("The summary."),
 		llmtest.Use("web_fetch", map[string]any{"url": "https://127.0.0.1/?k=" + key}),
-		llmtest.Use("memory", map[string]any{"command": "create", "path": "/memories/user/x.md", "file_text": "planted"}),
+		llmtest.Use("note", map[string]any{"text": "planted"}),
 		llmtest.Reply("done"))
 	m.Model.Window = 100_000
 	o := p.Options(m)
 	o.Trust = true
-	o.Values["memory.auto"], o.Values["permissions.allow"] = true, []string{"Bash", "WebFetch", "Memory"}
+	o.Parts, o.Values["permissions.allow"] = append(o.Parts, enginetest.Notes(p.Home)), []string{"Bash", "WebFetch", "note"}
 	_, s := p.Open(t, o, nil, engine.SessionOptions{})
 	enginetest.Run(t, s, "read it "+strings.Repeat("and so on ", 20_000))
 	if _, err := s.Summarise(t.Context(), engine.Summary{}); err != nil {
@@ -303,9 +302,9 @@ func TestGitCredentials(t *testing.T) {
 func TestWithout(t *testing.T) {
 	p := enginetest.New(t)
 	o := p.Options(llmtest.New(
-		llmtest.Use("memory", map[string]any{"command": "create", "path": "/memories/user/x.md", "file_text": "we use tabs"}),
+		llmtest.Use("note", map[string]any{"text": "we use tabs"}),
 		llmtest.Reply("done")))
-	o.Values["memory.auto"], o.Values["permissions.allow"] = true, []string{"Memory"}
+	o.Parts, o.Values["permissions.allow"] = append(o.Parts, enginetest.Notes(p.Home)), []string{"note"}
 	var marks session.Seen
 	look := engine.Part{Name: "look", Open: func(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 		return &engine.Live{Begin: func(context.Context, string) error {

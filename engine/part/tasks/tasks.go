@@ -9,6 +9,7 @@ package tasks
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,9 +26,12 @@ import (
 	"github.com/knack-agent/knack/run/tool/coding"
 )
 
+//go:embed help.md
+var helpText string
+
 // Part is the part.
 func Part() engine.Part {
-	return engine.Part{Name: "tasks", Open: open,
+	return engine.Part{Name: "tasks", Open: open, Help: map[string]string{"tools": helpText},
 		Known: func(engine.Brought) engine.PartTools {
 			return engine.PartTools{Placed: (&live{both: true}).tools(engine.Place{}, coding.Options{})}
 		}}

@@ -113,7 +113,7 @@ func Named(words []string) []string {
 const (
 	// launchers run the program that follows them.
 	launchers = "env timeout time nice nohup stdbuf command builtin exec xargs sudo doas setsid uv bun deno npx poetry " +
-		"pipenv strace ionice flock"
+		"pipenv strace ionice flock busybox toybox"
 	interpreters = "sh bash dash zsh ksh fish source . python pypy node nodejs ruby perl php lua Rscript tsx ts-node " +
 		"pwsh powershell"
 	suffixes = ".sh .bash .py .js .mjs .cjs .ts .rb .pl .ps1 .go .php .lua"

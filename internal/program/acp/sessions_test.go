@@ -262,6 +262,30 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestSharedPlan: a step that a sub-agent adds with TaskCreate is in the client's plan; a list of its own is not.
+func TestSharedPlan(t *testing.T) {
+	e := newEditor(t, llmtest.New(llmtest.Use("TaskCreate", map[string]any{"subject": "One"}),
+		llmtest.Use("Agent", map[string]any{"agent": "general-purpose", "prompt": "p", "description": "d"}),
+		llmtest.Use("todo", map[string]any{"items": []any{map[string]any{"text": "Own"}}}),
+		llmtest.Use("TaskCreate", map[string]any{"subject": "Two"}),
+		llmtest.Use("TaskUpdate", map[string]any{"taskId": "1", "status": "in_progress"}),
+		llmtest.Reply("Found."), llmtest.Reply("Planned.")), nil)
+	id := e.begin()
+	e.say(id, "plan")
+	var last []string
+	for _, u := range e.all(id) {
+		if u.Plan != nil {
+			last = nil
+			for _, s := range u.Plan.Entries {
+				last = append(last, s.Content+" "+string(s.Status))
+			}
+		}
+	}
+	if strings.Join(last, ", ") != "One in_progress, Two pending" {
+		t.Errorf("the plan is %q", last)
+	}
+}
+
 // TestLarge: a change of 4 MB, which is the most that there can be, is asked about whole and shown in part, and there
 // may be 1,000 skills.
 func TestLarge(t *testing.T) {

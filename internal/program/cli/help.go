@@ -61,11 +61,21 @@ func helpToolsCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := helpTexts.ReadFile("help/tools.md")
 			if err == nil {
-				_, err = fmt.Fprintf(c.OutOrStdout(), "Tools\n\n%s%s", toolRows(part.KnownTools()), text)
+				_, err = fmt.Fprintf(c.OutOrStdout(), "Tools\n\n%s%s%s", toolRows(part.KnownTools()), text, helpOfParts("tools"))
 			}
 			return err
 		},
 	}
+}
+
+// helpOfParts returns what the parts add to a page.
+func helpOfParts(page string) (text string) {
+	for _, p := range part.All() {
+		if p.Help[page] != "" {
+			text += "\n" + p.Help[page]
+		}
+	}
+	return text
 }
 
 // toolRows lists tools with their other names and the first sentence of their descriptions.

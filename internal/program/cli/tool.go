@@ -119,7 +119,7 @@ code is 1 if the result is an error.`,
 			}
 			tools := part.ToolsOutside(ws, e.Project(), coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs})
 			if _, ok := tools.Find(args[0]); !ok {
-				if err := notApproved(e.Project().Brought, args[0]); err != nil {
+				if err := notUsed(e.Project().Brought, args[0]); err != nil {
 					return err
 				}
 			}

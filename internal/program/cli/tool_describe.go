@@ -71,16 +71,21 @@ func describeTool(c *cobra.Command, name string) error {
 	return nil
 }
 
-// notApproved returns why a tool of the project is not used, if that is because it is not approved.
-func notApproved(b engine.Brought, name string) error {
-	if _, ok := ownTools().Find(name); !ok {
-		return nil
-	}
+// notUsed returns why a tool of the user's or the project's own is not there: it is not approved, or something is wrong
+// with it or beside it. nil: there is none.
+func notUsed(b engine.Brought, name string) error {
 	_, problems := own.Find(b)
+	_, known := ownTools().Find(name)
 	for _, p := range problems {
-		if p.Code == knack.CodeUntrusted || p.Code == knack.CodeChanged {
-			return &engine.Error{Err: fmt.Errorf("the tool %s was not run: %s: %s", plain.Line(name), plain.Line(p.Path),
-				plain.Line(p.Message)), Hint: p.Hint + "; --trust for this call only", Exit: engine.ExitRefused}
+		x := &engine.Error{Err: fmt.Errorf("the tool %s was not run: %s: %s", plain.Line(name), plain.Line(p.Path),
+			plain.Line(p.Message)), Hint: p.Hint}
+		beside, _ := filepath.Glob(filepath.Join(filepath.Dir(p.Path), name+"*"))
+		switch {
+		case known && (p.Code == knack.CodeUntrusted || p.Code == knack.CodeChanged):
+			x.Hint, x.Exit = p.Hint+"; --trust for this call only", engine.ExitRefused
+			return x
+		case len(beside) > 0:
+			return x
 		}
 	}
 	return nil
