@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -179,7 +180,11 @@ func rmCommand() *cobra.Command {
 				if err == nil {
 					err = removeLogs(s)
 				}
-				return "is off the list; knack -r " + s.ID + " goes on with it in " + s.Dir, err
+				said := "is off the list; knack -r " + s.ID + " goes on with it in " + s.Dir
+				if strings.Contains(s.Dir, ".worktrees"+string(filepath.Separator)) {
+					said += ", a worktree that stays"
+				}
+				return said, err
 			})
 		}),
 	}

@@ -66,7 +66,9 @@ func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
 	if f.maxCost > 0 {
 		s.Batch.Args = append(s.Batch.Args, fmt.Sprintf("--max-cost=%g", f.maxCost))
 	}
-	return beginBackground(c, q, s, task)
+	err = beginBackground(c, q, s, task)
+	f.stays = err == nil
+	return err
 }
 
 // beginBackground begins a session in the background with its messages, and says how to see it.

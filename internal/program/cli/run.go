@@ -71,6 +71,7 @@ type runFlags struct {
 	noSession bool
 	bg        bool          // see toBackground
 	left      *leftTerminal // the conversation may go to the background; nil: it may not
+	stays     bool          // the session goes on in the background, in its worktree if it has one
 	// background is wait, stop or "", see backgroundJobs.
 	background  string
 	goal        string
