@@ -116,13 +116,18 @@ func (f *runFlags) oldSession(dir string) (string, error) {
 		return "", engine.Usagef("knack --bg 'your prompt'", "a command of a session sends no other session to the background")
 	}
 	store := engine.Env(nil).Sessions(dir)
-	if f.resume != "" {
-		log, err := store.Read(f.resume)
-		if err != nil {
-			return "", &engine.Error{Err: err, Hint: "knack session list"}
-		}
-		return log.ID(), log.Close()
+	if f.resume == "" {
+		return latest(store)
 	}
+	log, err := store.Read(f.resume)
+	if err != nil {
+		return "", &engine.Error{Err: err, Hint: "knack session list"}
+	}
+	return log.ID(), log.Close()
+}
+
+// latest returns the ID of the session that -c means.
+func latest(store session.Store) (string, error) {
 	all, err := store.List()
 	all = slices.DeleteFunc(all, session.Summary.Empty)
 	if len(all) == 0 {
@@ -175,10 +180,14 @@ func messageTask(text string, typed bool) (batch.Task, error) {
 	return t, nil
 }
 
-// inBackground says of a session that is open elsewhere if it works in the background.
-func inBackground(ctx context.Context, err error, id string) error {
-	if !errors.Is(err, session.ErrLocked) || id == "" {
+// inBackground says of a session that is open elsewhere if it works in the background. id is its own, or "" for the last
+// one of a directory.
+func inBackground(ctx context.Context, err error, id, dir string) error {
+	if !errors.Is(err, session.ErrLocked) {
 		return err
+	}
+	if id == "" {
+		id, _ = latest(engine.Env(nil).Sessions(dir)) // none of the background has the ID ""
 	}
 	q, bad := openQueue(ctx)
 	if bad != nil {
@@ -186,7 +195,7 @@ func inBackground(ctx context.Context, err error, id string) error {
 	}
 	defer q.Close()
 	all, bad := background.List(ctx, q, id)
-	if bad != nil || len(all) == 0 || !all[0].State.Working() {
+	if bad != nil || id == "" || len(all) == 0 || !all[0].State.Working() {
 		return err
 	}
 	return &engine.Error{Err: fmt.Errorf("the session %s works in the background", id), Hint: "knack attach " + shortID(id)}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/creack/pty"
+
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
@@ -95,5 +97,26 @@ func TestManyInBackground(t *testing.T) {
 		if out := d.output(t, "logs", fmt.Sprint("s", i), "-f"); !strings.Contains(out, "Ended.") {
 			t.Errorf("s%d: %s", i, out)
 		}
+	}
+}
+
+// TestAgentsLive: on a terminal the list changes with the sessions until none does anything.
+func TestAgentsLive(t *testing.T) {
+	t.Parallel()
+	const width, height = 80, 20
+	d := newFixture(t, serve(t, call("a", "touch began; until [ -e go ]; do sleep 0.01; done"), llmtest.Reply("Ended.")))
+	d.output(t, "--bg", "--session-id", "live", "--name", "Tidy\x1b[31mup", "--sandbox", "off", "--allow", "Bash",
+		"--trust", "tidy")
+	d.env = append(d.env, "TERM=xterm", "KNACK_UI=screen")
+	k := d.run(t, "knack", "agents")
+	if err := pty.Setsize(k.pty, &pty.Winsize{Rows: height, Cols: width}); err != nil {
+		t.Fatal(err)
+	}
+	k.expect(`live +running .* Tidy`)
+	d.file(t, "go", "")
+	k.expect(`live +done`)
+	k.ends()
+	if strings.Contains(k.all.String(), "Tidy\x1b") {
+		t.Error("a name reached the terminal unescaped")
 	}
 }

@@ -318,7 +318,7 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	}
 	s, err := e.Start(ctx, person, o)
 	if err != nil {
-		return nil, inBackground(ctx, err, o.Resume)
+		return nil, inBackground(ctx, err, o.Resume, e.Project().Dir())
 	}
 	if title := strings.Join(strings.Fields(f.name), " "); title != "" {
 		if err := s.Set(ctx, session.Setting{Title: title}); err != nil {
