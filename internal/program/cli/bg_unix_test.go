@@ -38,6 +38,14 @@ func TestLeave(t *testing.T) {
 	k.shows(width, height, `knack: it works in the background; knack attach moves shows it`)
 
 	d.env = append(d.env, "KNACK_UI=line")
+	coloured := d
+	coloured.env = append(append([]string(nil), d.env...), "CLICOLOR_FORCE=1", "TERM=xterm", "NO_COLOR=")
+	c := coloured.run(t, "knack", "attach", "moves")
+	c.expect(`\x1b\[1m> \x1b\[0mmake it`)
+	c.expect(`moves asks: `)
+	c.expect(`> `)
+	c.types("\x04")
+	c.ends()
 	a := d.run(t, "knack", "attach", "moves")
 	a.expect(`> make it`)
 	a.expect(`moves asks: `)

@@ -100,7 +100,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			continue
 		case errors.Is(err, errWoken):
 			if err := f.interruptible("", do); err != nil {
-				f.Print(f.paint(red, "error: ") + plain.Text(err.Error()))
+				f.label(red, "error: ", err.Error())
 			}
 			continue
 		case errors.Is(err, io.EOF):
@@ -115,7 +115,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		}
 		if last {
 			if err := f.interruptible(line, do); err != nil && !errors.Is(err, ErrQuit) {
-				f.Print(f.paint(red, "error: ") + plain.Text(err.Error()))
+				f.label(red, "error: ", err.Error())
 			}
 			return nil
 		}
@@ -128,7 +128,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			return nil
 		}
 		if err != nil {
-			f.Print(f.paint(red, "error: ") + plain.Text(err.Error()))
+			f.label(red, "error: ", err.Error())
 		}
 	}
 }
@@ -253,6 +253,19 @@ func (f *Front) Print(s string) {
 		return
 	}
 	f.text(s)
+}
+
+// label shows a text of others after a coloured label.
+func (f *Front) label(c color, label, text string) {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	f.endAnswer()
+	io.WriteString(f.Out, f.paint(c, label))
+	if f.In == nil {
+		fmt.Fprintln(f.Out, plain.Text(text))
+		return
+	}
+	f.print(wrap(text, f.columns()-len(label))...)
 }
 
 // Event shows an event of a run.
@@ -439,7 +452,7 @@ func (f *Front) ShowAfter(log *session.Log, id int) {
 			for _, p := range e.User.Parts {
 				b.WriteString(p.Text)
 			}
-			f.Print(f.paint(bold, "> ") + plain.Text(cmp.Or(e.User.Typed, b.String())))
+			f.label(bold, "> ", cmp.Or(e.User.Typed, b.String()))
 		case e.Answer != nil:
 			for _, p := range e.Answer.Message.Parts {
 				if p.Text != "" {
