@@ -36,8 +36,8 @@ func one(t *testing.T, q batch.Queue, id string) Session {
 	return s
 }
 
-// TestLife is that of a session: messages in order, a question that holds up what follows it, an end, a new message, and
-// its removal.
+// TestLife is that of a session: messages in order, a question that holds up what follows it, an end, a new message,
+// and its removal.
 func TestLife(t *testing.T) {
 	ctx := context.Background()
 	q, err := local.Open(ctx, filepath.Join(t.TempDir(), "queue"))
@@ -45,7 +45,8 @@ func TestLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	if err := Begin(ctx, q, Session{ID: "20300101-1a2b", Name: "Tidy up", Dir: "/d"}, batch.Task{Prompt: "one"}); err != nil {
+	begun := Session{ID: "20300101-1a2b", Name: "Tidy up", Dir: "/d"}
+	if err := Begin(ctx, q, begun, batch.Task{Prompt: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := q.Claim(ctx, batch.Worker{ID: "other"}); !errors.Is(err, batch.ErrEmpty) {
@@ -94,7 +95,7 @@ func TestLife(t *testing.T) {
 	if got := string(l.Run.Answers[0].Value); l.Run.Answers[0].No || got != `{"option":"no","reason":"it is late"}` {
 		t.Errorf("the answer: %s", got)
 	}
-	finish(t, q, l, batch.End{State: batch.Failed, Error: "no"})
+	finish(t, q, l, batch.End{State: batch.Failed, Error: "no", Fatal: true})
 	if s = one(t, q, s.ID); s.State != Ready || s.Prompt != "two" {
 		t.Errorf("after the first message: %+v", s)
 	}

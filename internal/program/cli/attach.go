@@ -23,7 +23,7 @@ import (
 
 func attachCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "attach ID [MESSAGE]",
+		Use: "attach ID [MESSAGE]", ValidArgsFunction: completeSent,
 		Short: "Show a session in the background, answer it, and write to it",
 		Long: `Show what a session in the background has done, and follow it. What you type is the
 answer to the question that it waits for, otherwise its next message. Answers are a

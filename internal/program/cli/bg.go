@@ -113,7 +113,8 @@ func shortID(id string) string {
 // oldSession returns the ID of the session that -c or -r means.
 func (f *runFlags) oldSession(dir string) (string, error) {
 	if workspace.InCommand() { // its limits and marks are not those of the session
-		return "", engine.Usagef("knack --bg 'your prompt'", "a command of a session sends no other session to the background")
+		return "", engine.Usagef("knack --bg 'your prompt'",
+			"a command of a session sends no other session to the background")
 	}
 	store := engine.Env(nil).Sessions(dir)
 	if f.resume == "" {
@@ -180,8 +181,8 @@ func messageTask(text string, typed bool) (batch.Task, error) {
 	return t, nil
 }
 
-// inBackground says of a session that is open elsewhere if it works in the background. id is its own, or "" for the last
-// one of a directory.
+// inBackground says of a session that is open elsewhere if it works in the background. id is its own, or "" for the
+// last one of a directory.
 func inBackground(ctx context.Context, err error, id, dir string) error {
 	if !errors.Is(err, session.ErrLocked) {
 		return err
@@ -198,5 +199,6 @@ func inBackground(ctx context.Context, err error, id, dir string) error {
 	if bad != nil || id == "" || len(all) == 0 || !all[0].State.Working() {
 		return err
 	}
-	return &engine.Error{Err: fmt.Errorf("the session %s works in the background", id), Hint: "knack attach " + shortID(id)}
+	return &engine.Error{Err: fmt.Errorf("the session %s works in the background", id),
+		Hint: "knack attach " + shortID(id)}
 }

@@ -64,7 +64,8 @@ func TestLeave(t *testing.T) {
 	l.enters("/background and good bye")
 	l.expect(`it works in the background`)
 	l.ends()
-	if out := d.output(t, "logs", "moves", "--follow"); !strings.Contains(out, "Bye.") || !strings.Contains(out, "(done)") {
+	out := d.output(t, "logs", "moves", "--follow")
+	if !strings.Contains(out, "Bye.") || !strings.Contains(out, "(done)") {
 		t.Errorf("the log: %s", out)
 	}
 }

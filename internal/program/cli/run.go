@@ -165,7 +165,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after this many requests (200 with -p)")
 	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop after spending this many US dollars in the session")
-	fs.BoolVar(&f.bg, "bg", false, "begin the session in the background, print its ID, and return; knack agents lists them")
+	fs.BoolVar(&f.bg, "bg", false, "begin the session in the background, print its ID, and return; knack agents "+
+		"lists them")
 	fs.StringVar(&f.background, "background", "", "with -p: wait for background commands after the answer, or stop them "+
 		"at once; without it, they are stopped after a minute")
 	fs.StringVar(&f.goal, "goal", "", "go on until this `TEXT` is judged to be met, or, with !COMMAND, until that ends "+
