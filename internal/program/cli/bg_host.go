@@ -89,7 +89,7 @@ func workerHostCommand() *cobra.Command {
 }
 
 // others is how often a host looks after its own session until it looks after the other ones.
-const others = 10
+const others = 5
 
 // reviveAll starts processes for all sessions that have something to do and none.
 func reviveAll(ctx context.Context, q *local.Queue, show func(work.Event)) {
@@ -136,7 +136,7 @@ func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string) erro
 			select {
 			case <-watching.Done():
 				return
-			case <-time.After(300 * time.Millisecond):
+			case <-time.After(time.Second):
 			}
 		}
 	}()

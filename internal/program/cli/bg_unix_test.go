@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/creack/pty"
-
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
@@ -55,9 +53,17 @@ func TestLeave(t *testing.T) {
 	a.enters("are you there?")
 	a.expect(`Here I am\.`)
 	a.expect(`\(done\)`)
-	a.types("\x04")
-	a.ends()
+	a.leaves()
 	d.reads(t, filepath.Join(d.dir, "made"), "made")
+
+	onScreen := d
+	onScreen.env = append(append([]string(nil), d.env...), "KNACK_UI=screen")
+	onScreen.dir = d.home() // it is opened where it works
+	s := onScreen.run(t, "knack", "attach", "moves")
+	s.shows(200, 40, `Here I am\.`)
+	s.shows(200, 40, `The sandbox is off`) // as the conversation that was left
+	s.types("\x04")
+	s.ends()
 
 	l := d.open(t, "-r", "moves")
 	l.expect(`Here I am\.`)
@@ -112,18 +118,15 @@ func TestManyInBackground(t *testing.T) {
 // TestAgentsLive: on a terminal the list changes with the sessions until none does anything.
 func TestAgentsLive(t *testing.T) {
 	t.Parallel()
-	const width, height = 80, 20
+	const width, height = 200, 40
 	d := newFixture(t, serve(t, call("a", "touch began; until [ -e go ]; do sleep 0.01; done"), llmtest.Reply("Ended.")))
 	d.output(t, "--bg", "--session-id", "live", "--name", "Tidy\x1b[31mup", "--sandbox", "off", "--allow", "Bash",
 		"--trust", "tidy")
 	d.env = append(d.env, "TERM=xterm", "KNACK_UI=screen")
 	k := d.run(t, "knack", "agents")
-	if err := pty.Setsize(k.pty, &pty.Winsize{Rows: height, Cols: width}); err != nil {
-		t.Fatal(err)
-	}
-	k.expect(`live +running .* Tidy`)
+	k.shows(width, height, `live +running .* Tidy`)
 	d.file(t, "go", "")
-	k.expect(`live +done`)
+	k.shows(width, height, `live +done`)
 	k.ends()
 	if strings.Contains(k.all.String(), "Tidy\x1b") {
 		t.Error("a name reached the terminal unescaped")
