@@ -76,6 +76,26 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// TestLeaveDuringTurn: in line mode, Ctrl-C asks for a message during a turn, and /background is one.
+func TestLeaveDuringTurn(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, call("a", "touch began; until [ -e go ]; do sleep 0.01; done"), llmtest.Reply("It is done.")))
+	l := d.open(t, "--session-id", "turn", "--allow", "Bash")
+	l.enters("work")
+	waitFor(t, "the command", func() bool {
+		_, err := os.Stat(filepath.Join(d.dir, "began"))
+		return err == nil
+	})
+	l.types(ctrlC)
+	l.expect(`Message to the model`)
+	l.types("/background\r")
+	l.expect(`it works in the background`)
+	l.ends()
+	if out := d.output(t, "logs", "turn", "--follow"); !strings.Contains(out, "It is done.") {
+		t.Errorf("the log: %s", out)
+	}
+}
+
 // TestManyInBackground: twenty sessions work at once, each in a process of its own, and all of them end.
 func TestManyInBackground(t *testing.T) {
 	t.Parallel()

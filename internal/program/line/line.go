@@ -57,6 +57,7 @@ type Front struct {
 	lastHeader string                  // ID of the call whose heading is the last line
 	stop       func()                  // ends the current run
 	userLeft   bool                    // the user has left
+	quits      bool                    // a command during a turn ends the conversation
 }
 
 // ErrQuit ends Talk when it is returned by the function passed to Talk.
@@ -99,7 +100,9 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			f.Print("Ctrl-C again, or Ctrl-D, exits.")
 			continue
 		case errors.Is(err, errWoken):
-			if err := f.interruptible("", do); err != nil {
+			if err := f.interruptible("", do); errors.Is(err, ErrQuit) {
+				return nil
+			} else if err != nil {
 				f.label(red, "error: ", err.Error())
 			}
 			continue
@@ -179,6 +182,9 @@ func (f *Front) interruptible(line string, do func(context.Context, string) erro
 	close(done)
 	cancel()
 	wg.Wait()
+	if f.quits {
+		return ErrQuit
+	}
 	return err
 }
 
@@ -201,8 +207,9 @@ func (f *Front) steer(ctx context.Context) bool {
 			q, err = f.Send(ctx, s, engine.Later)
 		}
 		f.queued(q, err)
+		f.quits = q.Reply != nil && q.Reply.Quit
 	}
-	return true
+	return !f.quits
 }
 
 // queued shows the result of a message that was sent during a run.
