@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -44,10 +45,14 @@ func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
 	}
 	s := background.Session{ID: f.sessionID, Dir: realPath(dir),
 		Name: cmp.Or(strings.Join(strings.Fields(f.name), " "), engine.Clip(background.Text(task), 60))}
-	if f.cont || f.resume != "" {
-		if s.ID, err = f.oldSession(dir); err != nil {
-			return err
-		}
+	switch {
+	case f.cont || f.resume != "":
+		s.ID, err = f.oldSession(dir)
+	case f.sessionID != "":
+		err = isNew(dir, f.sessionID)
+	}
+	if err != nil {
+		return err
 	}
 	q, err := openQueue(c.Context())
 	if err != nil {
@@ -69,6 +74,18 @@ func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
 	err = beginBackground(c, q, s, task)
 	f.stays = err == nil
 	return err
+}
+
+// isNew returns an error if an ID is none, or that of a session.
+func isNew(dir, id string) error {
+	log, err := engine.Env(nil).Sessions(dir).Create(session.Header{ID: id, Dir: dir})
+	if errors.Is(err, fs.ErrExist) {
+		return engine.Usagef("knack --bg -r "+id+" 'your prompt'", "there is a session %s already", id)
+	}
+	if err != nil {
+		return &engine.Error{Err: err, Hint: "leave out --session-id", Exit: engine.ExitUsage}
+	}
+	return log.Close() // the first entry makes the file
 }
 
 // beginBackground begins a session in the background with its messages, and says how to see it.
@@ -102,10 +119,10 @@ func beginBackground(c *cobra.Command, q *local.Queue, s background.Session, tas
 	return nil
 }
 
-// shortID returns the end of a session's ID, which is enough to name it.
+// shortID returns the end of an ID that the program made, which is enough to name the session.
 func shortID(id string) string {
-	if i := strings.LastIndexByte(id, '-'); i >= 0 && len(id)-i > 6 {
-		return id[i+1:]
+	if len(id) == len("20060102-150405-1a2b3c4d") && id[8] == '-' && id[15] == '-' {
+		return id[16:]
 	}
 	return id
 }

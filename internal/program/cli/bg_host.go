@@ -59,7 +59,8 @@ func reviveHosts(q *local.Queue, all []background.Session) error {
 }
 
 // workerHostCommand is the process of one session in the background: a worker for its messages. It ends when it has
-// done them, or waits for an answer.
+// done them, or waits for an answer. Each session has its own, and not all of them one, so that it has the variables,
+// such as keys, of the terminal that began it.
 func workerHostCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "host", Hidden: true, Args: exactly(1, "knack --bg 'your prompt'"),
