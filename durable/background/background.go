@@ -174,10 +174,11 @@ func Find(ctx context.Context, q batch.Queue, id string) (Session, error) {
 }
 
 // Begin sends a session to the background, with its first message there: a new session, or one that exists and that no
-// process has open. A Session that was there before goes on with the new options.
+// process has open. A Session that was there before goes on with the new options. A message whose process ends early,
+// as one that was killed, is begun once more.
 func Begin(ctx context.Context, q batch.Queue, s Session, t batch.Task) error {
 	b := batch.Batch{ID: BatchID(s.ID), Name: s.Name, Dir: s.Dir, Options: s.Batch.Options}
-	b.Jobs, b.WaitLimit, b.Hidden = 1, noLimit, false
+	b.Jobs, b.Retries, b.WaitLimit, b.Hidden = 1, 1, noLimit, false
 	return add(ctx, q, b, s.ID, t)
 }
 

@@ -108,10 +108,11 @@ type Item struct {
 
 // A Task is what a run does. Programs that write newer tasks set Needs, so that older ones leave them alone.
 type Task struct {
-	Prompt  string        `json:"prompt,omitempty"`
-	Skill   string        `json:"skill,omitempty"` // instead of Prompt, with Args
-	Args    string        `json:"args,omitempty"`
-	Typed   bool          `json:"typed,omitempty"` // the user typed the name of the skill, which may be closed to models, or with Session all
+	Prompt string `json:"prompt,omitempty"`
+	Skill  string `json:"skill,omitempty"` // instead of Prompt, with Args
+	Args   string `json:"args,omitempty"`
+	// Typed means that the user typed the name of the skill, which may be closed to models; with Session, everything.
+	Typed   bool          `json:"typed,omitempty"`
 	Model   string        `json:"model,omitempty"`
 	Dir     string        `json:"cwd,omitempty"`      // "": that of the batch; relative to it
 	Timeout time.Duration `json:"timeout,omitempty"`  // 0: none

@@ -41,7 +41,8 @@ func (q *Queue) Held(batch string) bool {
 	return err == nil && !ok
 }
 
-// holder returns the lock of a batch. Its file stays: removing one that somebody is about to lock would let two have it.
+// holder returns the lock of a batch. Its file stays: removing one that somebody is about to lock would let two have
+// it.
 func (q *Queue) holder(batch string) *flock.Flock {
 	return flock.New(filepath.Join(q.dir, "workers", "of-"+hex.EncodeToString([]byte(batch))+".lock"),
 		flock.SetPermissions(0o600))

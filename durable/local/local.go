@@ -392,8 +392,8 @@ func (q *Queue) eligible(ctx context.Context, tx *sql.Tx, only string) ([]int64,
 		(SELECT count(*) FROM runs r WHERE r.state = 'running' AND r.batch = b.n) +
 		iif(substr(b.id, 1, ?) = ?, (SELECT count(*) FROM runs r WHERE r.state = 'waiting' AND r.batch = b.n), 0)
 		FROM batches b
-		WHERE b.open = 1 AND (b.id = ? OR ? = '' AND substr(b.id, 1, ?) <> ?)`, len(batch.BackgroundPrefix), batch.BackgroundPrefix,
-		only, only, len(batch.BackgroundPrefix), batch.BackgroundPrefix)
+		WHERE b.open = 1 AND (b.id = ? OR ? = '' AND substr(b.id, 1, ?) <> ?)`, len(batch.BackgroundPrefix),
+		batch.BackgroundPrefix, only, only, len(batch.BackgroundPrefix), batch.BackgroundPrefix)
 	if err != nil {
 		return nil, err
 	}

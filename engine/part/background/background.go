@@ -21,7 +21,8 @@ type Message struct {
 
 // Part is the command /background. Where leave is nil, it says that it needs a terminal.
 func Part(leave Leave) engine.Part {
-	return engine.Part{Name: "background", Open: func(context.Context, *engine.Conv) (*engine.Live, error) { return nil, nil },
+	return engine.Part{Name: "background",
+		Open: func(context.Context, *engine.Conv) (*engine.Live, error) { return nil, nil },
 		Commands: []engine.Command{{Name: "background", Also: []string{"bg", "detach"}, Hint: "[MESSAGE]", Anytime: true,
 			Description: "leave, and let the session go on in the background",
 			Run: func(_ context.Context, s *engine.Session, args string) (engine.Reply, error) {

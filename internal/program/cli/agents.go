@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,8 @@ in the background, runs.`,
 }
 
 // withBackground runs a command on the queue of this machine.
-func withBackground(f func(c *cobra.Command, q *local.Queue, args []string) error) func(*cobra.Command, []string) error {
+func withBackground(f func(c *cobra.Command, q *local.Queue, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return func(c *cobra.Command, args []string) error {
 		q, err := openQueue(c.Context())
 		if err != nil {
@@ -88,7 +90,7 @@ func findAgent(ctx context.Context, q *local.Queue, id string) (background.Sessi
 func logsCommand() *cobra.Command {
 	follow := false
 	c := &cobra.Command{
-		Use:   "logs ID",
+		Use: "logs ID", ValidArgsFunction: completeSent,
 		Short: "Show what a session in the background has done",
 		Long: `Show what a session in the background has done so far, its question, and the messages of
 its process. With --follow, go on until it has ended or waits for an answer.`,
@@ -147,7 +149,7 @@ func writeMessages(w io.Writer, s background.Session) error {
 
 func stopCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "stop ID…",
+		Use: "stop ID…", ValidArgsFunction: completeSent,
 		Short: "Stop what a session in the background does",
 		Long: `Stop what a session in the background does, and forget the messages and the question that
 wait. The conversation stays: a message through "knack attach ID" goes on with it.`,
@@ -165,7 +167,7 @@ wait. The conversation stays: a message through "knack attach ID" goes on with i
 
 func rmCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "rm ID…",
+		Use: "rm ID…", ValidArgsFunction: completeSent,
 		Short: "Take sessions that have ended off the list of the background",
 		Long: `Take sessions that have ended off the list of the background. Their conversations stay:
 "knack session list" shows them in their directories.`,
@@ -179,7 +181,11 @@ func rmCommand() *cobra.Command {
 				if err == nil {
 					err = removeLogs(s)
 				}
-				return "is off the list; knack -r " + s.ID + " goes on with it in " + s.Dir, err
+				said := "is off the list; knack -r " + s.ID + " goes on with it in " + s.Dir
+				if strings.Contains(s.Dir, ".worktrees"+string(filepath.Separator)) {
+					said += ", a worktree that stays"
+				}
+				return said, err
 			})
 		}),
 	}
@@ -223,6 +229,10 @@ func eachAgent(c *cobra.Command, q *local.Queue, args []string, do func(backgrou
 	var all []background.Session
 	for _, a := range args {
 		s, err := findAgent(c.Context(), q, a)
+		var none *engine.Error
+		if errors.As(err, &none) && len(args) > 1 {
+			none.Hint += "\nknack -- " + c.Name() + " " + strings.Join(args, " ") + ", for a prompt"
+		}
 		if err != nil {
 			return err
 		}
@@ -236,4 +246,18 @@ func eachAgent(c *cobra.Command, q *local.Queue, args []string, do func(backgrou
 		fmt.Fprintf(c.OutOrStdout(), "%s %s\n", shortID(s.ID), plain.Line(said))
 	}
 	return nil
+}
+
+// completeSent completes the ID of a session in the background.
+func completeSent(c *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+	if c.Name() != "attach" && c.Name() != "logs" || len(args) == 0 {
+		if q, err := openQueue(c.Context()); err == nil {
+			defer q.Close()
+			all, _ := background.List(c.Context(), q, "") // nothing is completed if it fails
+			for _, s := range all {
+				ids = append(ids, shortID(s.ID)+"\t"+engine.Clip(agentAbout(s), 60))
+			}
+		}
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
 }

@@ -123,5 +123,6 @@ func agentLines(all []background.Session, width, height int) (lines []styled.Lin
 		lines = append(lines, styled.Line{{Text: fmt.Sprintf("%-9s", shortID(s.ID)), Style: styled.Dim},
 			{Text: fmt.Sprintf("%-8s", s.State), Style: style}, {Text: styled.Cut(rest, max(10, width-18))}})
 	}
-	return append(lines, styled.S(styled.Dim, styled.Cut("knack attach ID shows one; Ctrl-C leaves, and they go on", width)))
+	const help = "knack attach ID shows one; Ctrl-C leaves, and they go on"
+	return append(lines, styled.S(styled.Dim, styled.Cut(help, width)))
 }

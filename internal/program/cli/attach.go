@@ -23,12 +23,13 @@ import (
 
 func attachCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "attach ID [MESSAGE]",
+		Use: "attach ID [MESSAGE]", ValidArgsFunction: completeSent,
 		Short: "Show a session in the background, answer it, and write to it",
 		Long: `Show what a session in the background has done, and follow it. What you type is the
 answer to the question that it waits for, otherwise its next message. Answers are a
 number, yes, no, or no with a reason after a comma. /stop stops what it does. Ctrl-D
-leaves, and the session goes on.
+leaves, and the session goes on. One that has ended is opened on the screen, with the
+flags that it has; /background sends it back.
 
 With a MESSAGE, that is sent, and nothing is shown: an answer, if it waits for one.`,
 		Example: `  knack attach 1a2b3c4d
@@ -51,6 +52,10 @@ With a MESSAGE, that is sent, and nothing is shown: an answer, if it waits for o
 			if !ok || !isTerminal(in) || !isTerminal(c.OutOrStdout()) {
 				return engine.Usagef("knack logs "+shortID(s.ID)+" --follow\nknack attach "+shortID(s.ID)+" MESSAGE",
 					"standard input is not a terminal")
+			}
+			ended := !s.State.Working() && s.State != background.Waiting
+			if args, ok := argsHere(c, s); ok && ended && useScreen(engine.Env(nil)) {
+				return openHere(c, s, args)
 			}
 			return attach(c, q, s, in)
 		}),

@@ -436,7 +436,9 @@ func writeChoices(w io.Writer, q work.Question) {
 func waitingRuns(ctx context.Context, q batch.Queue, f batch.Filter) ([]batch.Run, error) {
 	f.States = []batch.State{batch.Waiting}
 	all, err := runs(ctx, q, f)
-	return slices.DeleteFunc(all, func(r batch.Run) bool { return strings.HasPrefix(r.Batch, batch.BackgroundPrefix) }), err
+	return slices.DeleteFunc(all, func(r batch.Run) bool {
+		return strings.HasPrefix(r.Batch, batch.BackgroundPrefix)
+	}), err
 }
 
 // answerWaiting asks the questions of runs that wait on the terminal, and returns how many were answered. An empty

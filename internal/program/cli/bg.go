@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -44,10 +45,14 @@ func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
 	}
 	s := background.Session{ID: f.sessionID, Dir: realPath(dir),
 		Name: cmp.Or(strings.Join(strings.Fields(f.name), " "), engine.Clip(background.Text(task), 60))}
-	if f.cont || f.resume != "" {
-		if s.ID, err = f.oldSession(dir); err != nil {
-			return err
-		}
+	switch {
+	case f.cont || f.resume != "":
+		s.ID, err = f.oldSession(dir)
+	case f.sessionID != "":
+		err = isNew(dir, f.sessionID)
+	}
+	if err != nil {
+		return err
 	}
 	q, err := openQueue(c.Context())
 	if err != nil {
@@ -66,7 +71,21 @@ func (f *runFlags) toBackground(c *cobra.Command, args []string) error {
 	if f.maxCost > 0 {
 		s.Batch.Args = append(s.Batch.Args, fmt.Sprintf("--max-cost=%g", f.maxCost))
 	}
-	return beginBackground(c, q, s, task)
+	err = beginBackground(c, q, s, task)
+	f.stays = err == nil
+	return err
+}
+
+// isNew returns an error if an ID is none, or that of a session.
+func isNew(dir, id string) error {
+	log, err := engine.Env(nil).Sessions(dir).Create(session.Header{ID: id, Dir: dir})
+	if errors.Is(err, fs.ErrExist) {
+		return engine.Usagef("knack --bg -r "+id+" 'your prompt'", "there is a session %s already", id)
+	}
+	if err != nil {
+		return &engine.Error{Err: err, Hint: "leave out --session-id", Exit: engine.ExitUsage}
+	}
+	return log.Close() // the first entry makes the file
 }
 
 // beginBackground begins a session in the background with its messages, and says how to see it.
@@ -100,10 +119,10 @@ func beginBackground(c *cobra.Command, q *local.Queue, s background.Session, tas
 	return nil
 }
 
-// shortID returns the end of a session's ID, which is enough to name it.
+// shortID returns the end of an ID that the program made, which is enough to name the session.
 func shortID(id string) string {
-	if i := strings.LastIndexByte(id, '-'); i >= 0 && len(id)-i > 6 {
-		return id[i+1:]
+	if len(id) == len("20060102-150405-1a2b3c4d") && id[8] == '-' && id[15] == '-' {
+		return id[16:]
 	}
 	return id
 }
@@ -111,16 +130,22 @@ func shortID(id string) string {
 // oldSession returns the ID of the session that -c or -r means.
 func (f *runFlags) oldSession(dir string) (string, error) {
 	if workspace.InCommand() { // its limits and marks are not those of the session
-		return "", engine.Usagef("knack --bg 'your prompt'", "a command of a session sends no other session to the background")
+		return "", engine.Usagef("knack --bg 'your prompt'",
+			"a command of a session sends no other session to the background")
 	}
 	store := engine.Env(nil).Sessions(dir)
-	if f.resume != "" {
-		log, err := store.Read(f.resume)
-		if err != nil {
-			return "", &engine.Error{Err: err, Hint: "knack session list"}
-		}
-		return log.ID(), log.Close()
+	if f.resume == "" {
+		return latest(store)
 	}
+	log, err := store.Read(f.resume)
+	if err != nil {
+		return "", &engine.Error{Err: err, Hint: "knack session list"}
+	}
+	return log.ID(), log.Close()
+}
+
+// latest returns the ID of the session that -c means.
+func latest(store session.Store) (string, error) {
 	all, err := store.List()
 	all = slices.DeleteFunc(all, session.Summary.Empty)
 	if len(all) == 0 {
@@ -173,10 +198,14 @@ func messageTask(text string, typed bool) (batch.Task, error) {
 	return t, nil
 }
 
-// inBackground says of a session that is open elsewhere if it works in the background.
-func inBackground(ctx context.Context, err error, id string) error {
-	if !errors.Is(err, session.ErrLocked) || id == "" {
+// inBackground says of a session that is open elsewhere if it works in the background. id is its own, or "" for the
+// last one of a directory.
+func inBackground(ctx context.Context, err error, id, dir string) error {
+	if !errors.Is(err, session.ErrLocked) {
 		return err
+	}
+	if id == "" {
+		id, _ = latest(engine.Env(nil).Sessions(dir)) // none of the background has the ID ""
 	}
 	q, bad := openQueue(ctx)
 	if bad != nil {
@@ -184,8 +213,9 @@ func inBackground(ctx context.Context, err error, id string) error {
 	}
 	defer q.Close()
 	all, bad := background.List(ctx, q, id)
-	if bad != nil || len(all) == 0 || !all[0].State.Working() {
+	if bad != nil || id == "" || len(all) == 0 || !all[0].State.Working() {
 		return err
 	}
-	return &engine.Error{Err: fmt.Errorf("the session %s works in the background", id), Hint: "knack attach " + shortID(id)}
+	return &engine.Error{Err: fmt.Errorf("the session %s works in the background", id),
+		Hint: "knack attach " + shortID(id)}
 }

@@ -59,7 +59,8 @@ func reviveHosts(q *local.Queue, all []background.Session) error {
 }
 
 // workerHostCommand is the process of one session in the background: a worker for its messages. It ends when it has
-// done them, or waits for an answer.
+// done them, or waits for an answer. Each session has its own, and not all of them one, so that it has the variables,
+// such as keys, of the terminal that began it.
 func workerHostCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "host", Hidden: true, Args: exactly(1, "knack --bg 'your prompt'"),
@@ -89,7 +90,7 @@ func workerHostCommand() *cobra.Command {
 }
 
 // others is how often a host looks after its own session until it looks after the other ones.
-const others = 10
+const others = 5
 
 // reviveAll starts processes for all sessions that have something to do and none.
 func reviveAll(ctx context.Context, q *local.Queue, show func(work.Event)) {
@@ -136,7 +137,7 @@ func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string) erro
 			select {
 			case <-watching.Done():
 				return
-			case <-time.After(300 * time.Millisecond):
+			case <-time.After(time.Second):
 			}
 		}
 	}()

@@ -18,7 +18,7 @@ import (
 
 // notCarried returns a flag that was given and that a session in the background would not have; "": there is none.
 func notCarried(fs *pflag.FlagSet) (name string) {
-	besides := [...]string{"bg", "name", "session-id", "continue", "resume", "verbose", "max-cost"}
+	besides := [...]string{"bg", "name", "session-id", "continue", "resume", "verbose", "max-cost", "worktree"}
 	fs.Visit(func(flag *pflag.Flag) {
 		if !slices.Contains(passedOn, flag.Name) && !slices.Contains(besides[:], flag.Name) {
 			name = flag.Name
@@ -51,9 +51,6 @@ func (l *leftTerminal) leave() leaving.Leave {
 
 // begin sends the conversation to the background. Its session must be closed.
 func (l *leftTerminal) begin(c *cobra.Command) error {
-	if len(l.messages) == 0 {
-		return nil
-	}
 	q, err := openQueue(context.WithoutCancel(c.Context()))
 	if err != nil {
 		return err

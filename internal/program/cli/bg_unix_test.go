@@ -36,6 +36,14 @@ func TestLeave(t *testing.T) {
 	k.shows(width, height, `knack: it works in the background; knack attach moves shows it`)
 
 	d.env = append(d.env, "KNACK_UI=line")
+	coloured := d
+	coloured.env = append(append([]string(nil), d.env...), "CLICOLOR_FORCE=1", "TERM=xterm", "NO_COLOR=")
+	c := coloured.run(t, "knack", "attach", "moves")
+	c.expect(`\x1b\[1m> \x1b\[0mmake it`)
+	c.expect(`moves asks: `)
+	c.expect(`> `)
+	c.types("\x04")
+	c.ends()
 	a := d.run(t, "knack", "attach", "moves")
 	a.expect(`> make it`)
 	a.expect(`moves asks: `)
@@ -45,16 +53,45 @@ func TestLeave(t *testing.T) {
 	a.enters("are you there?")
 	a.expect(`Here I am\.`)
 	a.expect(`\(done\)`)
-	a.types("\x04")
-	a.ends()
+	a.leaves()
 	d.reads(t, filepath.Join(d.dir, "made"), "made")
+
+	onScreen := d
+	onScreen.env = append(append([]string(nil), d.env...), "KNACK_UI=screen")
+	onScreen.dir = d.home() // it is opened where it works
+	s := onScreen.run(t, "knack", "attach", "moves")
+	s.shows(200, 40, `Here I am\.`)
+	s.shows(200, 40, `The sandbox is off`) // as the conversation that was left
+	s.types("\x04")
+	s.ends()
 
 	l := d.open(t, "-r", "moves")
 	l.expect(`Here I am\.`)
 	l.enters("/background and good bye")
 	l.expect(`it works in the background`)
 	l.ends()
-	if out := d.output(t, "logs", "moves", "--follow"); !strings.Contains(out, "Bye.") || !strings.Contains(out, "(done)") {
+	out := d.output(t, "logs", "moves", "--follow")
+	if !strings.Contains(out, "Bye.") || !strings.Contains(out, "(done)") {
+		t.Errorf("the log: %s", out)
+	}
+}
+
+// TestLeaveDuringTurn: in line mode, Ctrl-C asks for a message during a turn, and /background is one.
+func TestLeaveDuringTurn(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, call("a", "touch began; until [ -e go ]; do sleep 0.01; done"), llmtest.Reply("It is done.")))
+	l := d.open(t, "--session-id", "turn", "--allow", "Bash")
+	l.enters("work")
+	waitFor(t, "the command", func() bool {
+		_, err := os.Stat(filepath.Join(d.dir, "began"))
+		return err == nil
+	})
+	l.types(ctrlC)
+	l.expect(`Message to the model`)
+	l.types("/background\r")
+	l.expect(`it works in the background`)
+	l.ends()
+	if out := d.output(t, "logs", "turn", "--follow"); !strings.Contains(out, "It is done.") {
 		t.Errorf("the log: %s", out)
 	}
 }
@@ -95,5 +132,23 @@ func TestManyInBackground(t *testing.T) {
 		if out := d.output(t, "logs", fmt.Sprint("s", i), "-f"); !strings.Contains(out, "Ended.") {
 			t.Errorf("s%d: %s", i, out)
 		}
+	}
+}
+
+// TestAgentsLive: on a terminal the list changes with the sessions until none does anything.
+func TestAgentsLive(t *testing.T) {
+	t.Parallel()
+	const width, height = 200, 40
+	d := newFixture(t, serve(t, call("a", "touch began; until [ -e go ]; do sleep 0.01; done"), llmtest.Reply("Ended.")))
+	d.output(t, "--bg", "--session-id", "live", "--name", "Tidy\x1b[31mup", "--sandbox", "off", "--allow", "Bash",
+		"--trust", "tidy")
+	d.env = append(d.env, "TERM=xterm", "KNACK_UI=screen")
+	k := d.run(t, "knack", "agents")
+	k.shows(width, height, `live +running .* Tidy`)
+	d.file(t, "go", "")
+	k.shows(width, height, `live +done`)
+	k.ends()
+	if strings.Contains(k.all.String(), "Tidy\x1b") {
+		t.Error("a name reached the terminal unescaped")
 	}
 }

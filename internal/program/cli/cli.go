@@ -257,7 +257,11 @@ func rootCommand(args []string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer leave()
+			defer func() {
+				if !f.stays { // otherwise the session works on in the worktree
+					leave()
+				}
+			}()
 		}
 		f.tools = chosenTools(c, f.tools)
 		if f.inputFormat == "text" { // a host may know tools that this version does not have

@@ -14,8 +14,8 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "name", "no-session", "bg", "verbose",
-		"debug", "workspace", "worktree", "init", "maintenance", "add-dir", "settings", "help", "version"}},
+	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "name", "no-session", "bg",
+		"verbose", "debug", "workspace", "worktree", "init", "maintenance", "add-dir", "settings", "help", "version"}},
 	{"Model", []string{"model", "effort", "fallback-model", "list-models", "system-prompt",
 		"system-prompt-file", "append-system-prompt", "append-system-prompt-file", "betas",
 		"task-budget", "goal", "max-turns", "max-cost", "background", "exit-refused"}},

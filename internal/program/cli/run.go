@@ -71,6 +71,7 @@ type runFlags struct {
 	noSession bool
 	bg        bool          // see toBackground
 	left      *leftTerminal // the conversation may go to the background; nil: it may not
+	stays     bool          // the session goes on in the background, in its worktree if it has one
 	// background is wait, stop or "", see backgroundJobs.
 	background  string
 	goal        string
@@ -164,7 +165,8 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after this many requests (200 with -p)")
 	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop after spending this many US dollars in the session")
-	fs.BoolVar(&f.bg, "bg", false, "begin the session in the background, print its ID, and return; knack agents lists them")
+	fs.BoolVar(&f.bg, "bg", false, "begin the session in the background, print its ID, and return; knack agents "+
+		"lists them")
 	fs.StringVar(&f.background, "background", "", "with -p: wait for background commands after the answer, or stop them "+
 		"at once; without it, they are stopped after a minute")
 	fs.StringVar(&f.goal, "goal", "", "go on until this `TEXT` is judged to be met, or, with !COMMAND, until that ends "+
@@ -317,7 +319,7 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	}
 	s, err := e.Start(ctx, person, o)
 	if err != nil {
-		return nil, inBackground(ctx, err, o.Resume)
+		return nil, inBackground(ctx, err, o.Resume, e.Project().Dir())
 	}
 	if title := strings.Join(strings.Fields(f.name), " "); title != "" {
 		if err := s.Set(ctx, session.Setting{Title: title}); err != nil {

@@ -50,7 +50,12 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.talkIn(c, e, in, first), f.left.begin(c))
+	err = f.talkIn(c, e, in, first)
+	if len(f.left.messages) > 0 {
+		begun := f.left.begin(c)
+		f.stays, err = begun == nil, errors.Join(err, begun)
+	}
+	return err
 }
 
 // talkIn is talk in an open directory, which it closes.

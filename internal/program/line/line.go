@@ -57,6 +57,7 @@ type Front struct {
 	lastHeader string                  // ID of the call whose heading is the last line
 	stop       func()                  // ends the current run
 	userLeft   bool                    // the user has left
+	quits      bool                    // a command during a turn ends the conversation
 }
 
 // ErrQuit ends Talk when it is returned by the function passed to Talk.
@@ -99,8 +100,10 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			f.Print("Ctrl-C again, or Ctrl-D, exits.")
 			continue
 		case errors.Is(err, errWoken):
-			if err := f.interruptible("", do); err != nil {
-				f.Print(f.paint(red, "error: ") + plain.Text(err.Error()))
+			if err := f.interruptible("", do); errors.Is(err, ErrQuit) {
+				return nil
+			} else if err != nil {
+				f.label(red, "error: ", err.Error())
 			}
 			continue
 		case errors.Is(err, io.EOF):
@@ -115,7 +118,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		}
 		if last {
 			if err := f.interruptible(line, do); err != nil && !errors.Is(err, ErrQuit) {
-				f.Print(f.paint(red, "error: ") + plain.Text(err.Error()))
+				f.label(red, "error: ", err.Error())
 			}
 			return nil
 		}
@@ -128,7 +131,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			return nil
 		}
 		if err != nil {
-			f.Print(f.paint(red, "error: ") + plain.Text(err.Error()))
+			f.label(red, "error: ", err.Error())
 		}
 	}
 }
@@ -179,6 +182,9 @@ func (f *Front) interruptible(line string, do func(context.Context, string) erro
 	close(done)
 	cancel()
 	wg.Wait()
+	if f.quits {
+		return ErrQuit
+	}
 	return err
 }
 
@@ -201,8 +207,9 @@ func (f *Front) steer(ctx context.Context) bool {
 			q, err = f.Send(ctx, s, engine.Later)
 		}
 		f.queued(q, err)
+		f.quits = q.Reply != nil && q.Reply.Quit
 	}
-	return true
+	return !f.quits
 }
 
 // queued shows the result of a message that was sent during a run.
@@ -253,6 +260,19 @@ func (f *Front) Print(s string) {
 		return
 	}
 	f.text(s)
+}
+
+// label shows a text of others after a coloured label.
+func (f *Front) label(c color, label, text string) {
+	f.screen.Lock()
+	defer f.screen.Unlock()
+	f.endAnswer()
+	io.WriteString(f.Out, f.paint(c, label))
+	if f.In == nil {
+		fmt.Fprintln(f.Out, plain.Text(text))
+		return
+	}
+	f.print(wrap(text, f.columns()-len(label))...)
 }
 
 // Event shows an event of a run.
@@ -439,7 +459,7 @@ func (f *Front) ShowAfter(log *session.Log, id int) {
 			for _, p := range e.User.Parts {
 				b.WriteString(p.Text)
 			}
-			f.Print(f.paint(bold, "> ") + plain.Text(cmp.Or(e.User.Typed, b.String())))
+			f.label(bold, "> ", cmp.Or(e.User.Typed, b.String()))
 		case e.Answer != nil:
 			for _, p := range e.Answer.Message.Parts {
 				if p.Text != "" {
