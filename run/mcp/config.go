@@ -66,6 +66,9 @@ type Server struct {
 	// Timeout limits connecting; 0: that of the Options. CallTimeout limits one call; 0: 10 minutes.
 	Timeout, CallTimeout time.Duration
 
+	// Values are variables for ${NAME} that this server alone has, before those of the environment. They may be secrets.
+	Values map[string]string `json:"-"`
+
 	Origin    permission.Origin // origin of the file that defines it
 	DefinedIn string            // the file, or the name of the flag that defined it
 }
@@ -577,6 +580,9 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 		return variable().ReplaceAllStringFunc(text, func(ref string) string {
 			m := variable().FindStringSubmatch(ref)
 			name := m[1]
+			if value := s.Values[name]; value != "" {
+				return value
+			}
 			if s.Origin == permission.Project && keyName(name) {
 				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}: define the server yourself, with "+
 					"knack mcp add", name))
