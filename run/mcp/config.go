@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -285,6 +286,10 @@ func holdsServers(name string, value json.RawMessage) bool {
 func parseServer(name string, data json.RawMessage) (s Server, used bool, err error) {
 	var d definitionJSON
 	if err := json.Unmarshal(data, &d); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) { // without the names of Go
+			err = fmt.Errorf("%s cannot be a JSON %s", cmp.Or(wrong.Field, "it"), wrong.Value)
+		}
 		return s, false, err
 	}
 	if err := checkKeys(data, append(keysOf(d), guards()...), guards()); err != nil {
