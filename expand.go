@@ -188,7 +188,7 @@ func (sc scanner) placeholder(s string) (token, bool) {
 		return token{}, false
 	}
 	if s[1] == '{' {
-		name, _, ok := strings.Cut(s[2:min(len(s), 32)], "}")
+		name, _, ok := strings.Cut(s[2:min(len(s), 100)], "}")
 		if !ok || !isVariable(name) {
 			return token{}, false
 		}
@@ -284,7 +284,13 @@ func isVariable(name string) bool {
 	case "SKILL_DIR", "PLUGIN_ROOT", "PLUGIN_DATA", "CLAUDE_SESSION_ID", "CLAUDE_EFFORT":
 		return true
 	}
-	return isDirectory(name)
+	return isDirectory(name) || isOption(name)
+}
+
+// isOption reports whether a variable is a value that the user gave to a plugin: user_config.KEY.
+func isOption(name string) bool {
+	key, ok := strings.CutPrefix(name, "user_config.")
+	return ok && key != "" && strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
 // isDirectory reports whether a variable's value is a directory of this machine.
@@ -602,7 +608,10 @@ func (e *expansion) prepare() {
 	}
 	for name, value := range e.skill.Vars {
 		if isVariable(name) && e.skill.local() {
-			vars[name] = filepath.ToSlash(value)
+			if !isOption(name) {
+				value = filepath.ToSlash(value)
+			}
+			vars[name] = value
 		}
 	}
 	if e.skill.Effort != "" { // the skill's own effort applies while it is in use

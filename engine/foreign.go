@@ -420,7 +420,7 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 	}
 	files = append(first, files...)
 	if more := len(files) - maxUnusedFiles; more > 0 {
-		files = append(files[:maxUnusedFiles], fmt.Sprintf("and %d more files", more))
+		files = append(files[:maxUnusedFiles], "and "+plain.Count(more, "more file"))
 	}
 	return append(problems, knack.Problem{Code: code, Severity: knack.Warn,
 		Message: "no effect here: " + strings.Join(files, "; "), Hint: "knack doctor"})

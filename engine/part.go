@@ -103,6 +103,8 @@ type PluginDir struct {
 	Name, Dir string
 	// Check returns nil if the plugin was installed with a file with this content; nil: it was not installed, but named.
 	Check func(file string, data []byte) error
+	// Secrets are those that the user gave to it. Its servers get them.
+	Secrets []string
 	// LanguageServers are the JSON objects that define them, by name, as the plugin was installed.
 	LanguageServers []json.RawMessage
 }

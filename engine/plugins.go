@@ -48,6 +48,8 @@ type usedPlugin struct {
 	plugin.Location
 	id    string        // NAME@MARKETPLACE, or NAME@inline for --plugin-dir
 	files install.Files // as they were installed; nil: not installed, the user named its directory
+
+	values pluginValues // what the user gave for its userConfig
 }
 
 // read reads the plugins that the user named, then those that are installed and on. It runs nothing.
@@ -85,6 +87,12 @@ func (s *Plugins) read() error {
 		}
 	}
 	s.readInstalled()
+	for i := range s.used {
+		if err := s.used[i].readValues(s.project.options.Env); err != nil {
+			s.problems = append(s.problems, knack.Problem{Code: knack.CodeSecret, Severity: knack.Warn, Path: s.used[i].Dir,
+				Message: "what you gave to the plugin " + plain.Line(s.used[i].Name) + " cannot be read: " + err.Error()})
+		}
+	}
 	return nil
 }
 
@@ -296,7 +304,8 @@ func checkOf(used []usedPlugin, name, skill string) func(file string, data []byt
 func dirsOf(used []usedPlugin) (all []PluginDir) {
 	for _, x := range used {
 		if x.Name != "" && x.Dir != "" {
-			dir := PluginDir{Name: x.Name, Dir: x.Dir, Check: checkOf(used, x.Name, "")}
+			dir := PluginDir{Name: x.Name, Dir: x.Dir, Check: checkOf(used, x.Name, ""),
+				Secrets: slices.Collect(maps.Values(x.values.secrets))}
 			for _, part := range x.LanguageServers {
 				dir.LanguageServers = append(dir.LanguageServers, part.JSON)
 			}
@@ -514,13 +523,7 @@ func enabledBy(c *config.Config, id string) permission.Origin {
 
 // expander returns a function that replaces the plugin's variables in a text.
 func (x *usedPlugin) expander(project string) func(string) string {
-	vars := x.Vars(project)
-	var pairs []string
-	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		pairs = append(pairs, "${"+name+"}", vars[name])
-	}
-	pairs = append(pairs, "${/}", string(filepath.Separator))
-	return strings.NewReplacer(pairs...).Replace
+	return x.filler(project, x.values.plain)
 }
 
 // agents returns the agents of the plugins. They have no hooks, servers or mode of their own.
@@ -577,13 +580,18 @@ func (s *Plugins) servers() (all []mcp.Server, problems []knack.Problem) {
 		}
 	}
 	for _, x := range s.used {
-		expand := x.expander(s.project.root)
+		expand := x.filler(s.project.root, x.values.named)
 		for _, part := range x.Servers {
+			if p := x.lacks("a server of the plugin "+plain.Line(x.Name), string(part.JSON)); p != nil {
+				problems = append(problems, *p)
+				continue
+			}
 			found, bad := mcp.Parse(part.JSON, permission.Plugin, filepath.Join(x.Dir, filepath.FromSlash(part.Path)))
 			problems = append(problems, bad...)
 			for _, v := range found {
-				v.Name = "plugin:" + x.Name + ":" + v.Name
-				v.Command, v.URL, v.HeadersHelper = expand(v.Command), expand(v.URL), expand(v.HeadersHelper)
+				v.Name, v.Values = "plugin:"+x.Name+":"+v.Name, x.values.secrets
+				v.Command, v.URL = expand(v.Command), expand(v.URL)
+				v.HeadersHelper = x.filler(s.project.root, nil)(v.HeadersHelper) // a shell reads it: no values
 				for i := range v.Args {
 					v.Args[i] = expand(v.Args[i])
 				}

@@ -46,6 +46,9 @@ type Plugin struct {
 	LanguageServers []Part
 	Tools           []File // programs in the folder tools, or their definitions, that say that they are tools
 
+	// UserConfig is what it asks its user for.
+	UserConfig []ConfigValue
+
 	// Extensions are programs for Pi, which do not run here: see [Extension].
 	Extensions []string
 	// Unused describes, one line each, what the tree contains and this program does not run.

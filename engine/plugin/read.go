@@ -93,6 +93,7 @@ func Read(fsys fs.FS, o Options) *Plugin {
 	r.readHooks(fields["hooks"])
 	r.readServers(fields["mcpServers"])
 	r.readLanguageServers(fields["lspServers"])
+	r.readUserConfig(fields["userConfig"])
 	r.readTools()
 	r.readUnused(fields)
 	return r.Plugin
@@ -827,6 +828,13 @@ func (r *reader) hasMark(file string) bool {
 	return err == nil && bytes.Contains(begin, []byte(ToolMark))
 }
 
+func (r *reader) readUserConfig(raw json.RawMessage) {
+	var err error
+	if r.UserConfig, err = ReadUserConfig(raw); err != nil {
+		r.wrong("userConfig", "an object whose values have type, title and description")
+	}
+}
+
 // readUnused names what the tree contains for other programs.
 func (r *reader) readUnused(fields map[string]json.RawMessage) {
 	for _, u := range []struct{ path, key, what string }{
@@ -837,7 +845,6 @@ func (r *reader) readUnused(fields map[string]json.RawMessage) {
 		{"monitors", "monitors", "monitors"},
 		{"bin", "", "programs, which are not put on the PATH"},
 		{"settings.json", "settings", "settings for another program"},
-		{"", "userConfig", "values to ask the user for, which only commands of its skills get"},
 		{"", "channels", "channels"},
 		{"", "contextFileName", "a context file for every request"},
 		{"", "excludeTools", "tools of another program to switch off"},

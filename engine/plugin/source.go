@@ -18,6 +18,8 @@ type Location struct {
 	Origin knack.Origin
 	// Check decides on each file of a skill, see [knack.Folder]; nil: all are used.
 	Check func(path string, data []byte, head bool) error
+	// Config has values of the plugin's userConfig that are no secrets, by key: ${user_config.KEY} in texts.
+	Config map[string]string
 	// Cache is a directory that stores what was read for lists, see [knack.Folder]; "": none.
 	Cache string
 }
@@ -41,6 +43,9 @@ func (p *Plugin) Sources(l Location) []knack.Source {
 	vars := map[string]string{"CLAUDE_PLUGIN_ROOT": l.Dir}
 	if l.Data != "" {
 		vars["CLAUDE_PLUGIN_DATA"] = l.Data
+	}
+	for key, value := range l.Config {
+		vars["user_config."+key] = value
 	}
 	var all []knack.Source
 	add := func(place Place, commands bool) {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -65,6 +66,9 @@ type Server struct {
 
 	// Timeout limits connecting; 0: that of the Options. CallTimeout limits one call; 0: 10 minutes.
 	Timeout, CallTimeout time.Duration
+
+	// Values are variables for ${NAME} that this server alone has, before those of the environment. They may be secrets.
+	Values map[string]string `json:"-"`
 
 	Origin    permission.Origin // origin of the file that defines it
 	DefinedIn string            // the file, or the name of the flag that defined it
@@ -282,6 +286,10 @@ func holdsServers(name string, value json.RawMessage) bool {
 func parseServer(name string, data json.RawMessage) (s Server, used bool, err error) {
 	var d definitionJSON
 	if err := json.Unmarshal(data, &d); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) { // without the names of Go
+			err = fmt.Errorf("%s cannot be a JSON %s", cmp.Or(wrong.Field, "it"), wrong.Value)
+		}
 		return s, false, err
 	}
 	if err := checkKeys(data, append(keysOf(d), guards()...), guards()); err != nil {
@@ -577,6 +585,9 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 		return variable().ReplaceAllStringFunc(text, func(ref string) string {
 			m := variable().FindStringSubmatch(ref)
 			name := m[1]
+			if value := s.Values[name]; value != "" {
+				return value
+			}
 			if s.Origin == permission.Project && keyName(name) {
 				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}: define the server yourself, with "+
 					"knack mcp add", name))

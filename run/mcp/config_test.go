@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 		{`{"a":{"command":"c","excludeTools":"t"}}`, "! is not a list"},
 		{`{"a":{"command":"c","sandboxEnabled":true}}`, "! restricted something"},
 		{`{"a":{"command":"c","autoApprove":["t"],"alwaysAllow":["t"],"auth":{}}}`, "! no effect here: alwaysAllow"},
-		{`{"a":{"command":1}}`, "! cannot unmarshal"},
+		{`{"a":{"command":1}}`, "! command cannot be a JSON number"},
 		{`{"…":{"command":"c"}}`, "! letters"},
 		{`[]`, "! not a JSON object"},
 		{`{"mcpServers":[]}`, "! not an object"},

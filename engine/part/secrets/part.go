@@ -199,6 +199,11 @@ func (l *live) values() []string {
 	l.log.Do(l.remember)
 	l.kmu.Lock()
 	defer l.kmu.Unlock()
+	for _, p := range l.conv.Project().Brought.Plugins {
+		for _, value := range p.Secrets {
+			l.known.values[value] = true
+		}
+	}
 	return slices.Sorted(maps.Keys(l.known.values))
 }
 

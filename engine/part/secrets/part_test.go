@@ -96,7 +96,7 @@ func TestAsked(t *testing.T) {
 	write("b.sh", "echo new")
 	result, asked = run(engine.Answer{Option: "no"})
 	if len(asked) != 1 || asked[0].Title != "The skill x has changed since you gave it A_TOKEN" ||
-		!strings.Contains(asked[0].Text, "Since then added: ") || !strings.Contains(asked[0].Text, "b.sh") ||
+		!strings.Contains(asked[0].Text, "Since then added: b.sh.") ||
 		!strings.Contains(result, "none is 0 long") {
 		t.Errorf("changed: %+v\n%s", asked, result)
 	}

@@ -12,13 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -141,20 +142,10 @@ func folders(k *knack.Skill) []string {
 	return []string{k.Dir}
 }
 
-// optionPrefix begins the names of the variables for the values of userConfig, as in Claude Code.
-const optionPrefix = "CLAUDE_PLUGIN_OPTION_"
-
-// userConfig returns the values that a plugin asks for in its manifest. One that is wrong is left out: the check of the
-// plugin names it.
+// userConfig returns the values that a plugin asks for in its manifest.
 func userConfig(root string) (all []Wanted) {
 	var manifest struct {
-		UserConfig map[string]struct {
-			Title       string          `json:"title"`
-			Description string          `json:"description"`
-			Sensitive   bool            `json:"sensitive"`
-			Required    bool            `json:"required"`
-			Default     json.RawMessage `json:"default"`
-		} `json:"userConfig"`
+		UserConfig json.RawMessage `json:"userConfig"`
 	}
 	for _, file := range []string{".claude-plugin/plugin.json", "plugin.json"} {
 		data, err := regular.Read(filepath.Join(root, filepath.FromSlash(file)), maxManifest)
@@ -166,13 +157,10 @@ func userConfig(root string) (all []Wanted) {
 		}
 		break
 	}
-	for _, key := range slices.Sorted(maps.Keys(manifest.UserConfig)) {
-		x := manifest.UserConfig[key]
-		w := Wanted{Name: optionPrefix + strings.ToUpper(key), Required: x.Required, Plain: !x.Sensitive,
-			Description: strings.TrimPrefix(x.Title+": "+x.Description, ": ")}
-		if len(x.Default) > 0 && json.Unmarshal(x.Default, &w.Default) != nil {
-			w.Default = string(x.Default)
-		}
+	values, _ := plugin.ReadUserConfig(manifest.UserConfig) // the check of the plugin says what is wrong
+	for _, c := range values {
+		w := Wanted{Name: c.Variable(), Description: c.Description, Required: c.Required, Plain: !c.Sensitive,
+			Default: c.Default}
 		if checkName(w.Name) == nil {
 			all = append(all, w)
 		}
@@ -209,20 +197,27 @@ func BindingOf(k *knack.Skill) (Binding, error) {
 	return b, err
 }
 
+// tree returns the real directory of a skill, or of its plugin, and the files in it.
+func tree(k *knack.Skill) (dir string, files install.Files, err error) {
+	if dir, err = filepath.EvalSymlinks(cmp.Or(pluginRoot(k), k.Dir)); err != nil {
+		return "", nil, err
+	}
+	if files, err = install.Hash(dir); err != nil {
+		return "", nil, fmt.Errorf("its files cannot be read whole: %w", err)
+	}
+	return dir, files, nil
+}
+
 // bind returns the Binding of a skill, and the files that it is about, with absolute paths.
 func bind(k *knack.Skill) (b Binding, files install.Files, err error) {
 	b = Binding{Skill: k.Name}
-	dir, err := filepath.EvalSymlinks(cmp.Or(pluginRoot(k), k.Dir))
+	dir, found, err := tree(k)
 	if err != nil {
 		return b, nil, err
 	}
 	b.Source = dir
 	if k.Origin.Kind == knack.Plugin {
-		b.Source = "plugin " + k.Origin.Label
-	}
-	found, err := install.Hash(dir)
-	if err != nil {
-		return b, nil, fmt.Errorf("its files cannot be read whole: %w", err)
+		b.Source = engine.PluginSource(k.Origin.Label)
 	}
 	files = install.Files{}
 	for name, hash := range found {

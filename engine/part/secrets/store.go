@@ -9,6 +9,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/mask"
@@ -27,9 +28,14 @@ func Open(env engine.Env) Store {
 	return Store{engine.OpenSkillKeys(env), env.StateFile("skill-secrets-seen.json")}
 }
 
-// account is the name of a value in the keyring. Nothing in it is secret.
+// account is the name of a value in the keyring. Nothing in it is secret. A value of a plugin's userConfig is for all of
+// the plugin.
 func (b Binding) account(name string) string {
-	return strings.Join([]string{b.Skill, b.Source, b.Hash, name}, "\n")
+	skill := b.Skill
+	if plugin.IsOption(name) {
+		skill = ""
+	}
+	return engine.SecretAccount(skill, b.Source, b.Hash, name)
 }
 
 // A Given is a value that is stored. For says which content of the skill it is for.
@@ -49,6 +55,9 @@ func (s Store) Given(of Binding) (all []Given, err error) {
 			continue
 		}
 		b := Binding{Skill: f[0], Source: f[1], Hash: f[2]}
+		if b.Skill == "" && b.Source == of.Source { // for all skills of the plugin
+			b.Skill = of.Skill
+		}
 		if of.Skill == "" && of.Source == "" || b.Skill == of.Skill && b.Source == of.Source {
 			all = append(all, Given{Name: f[3], For: b, Stored: s.keys.Location(a)})
 		}
@@ -94,7 +103,7 @@ func (s Store) Put(b Binding, w Wanted, value string, file bool) error {
 // Saw keeps the names and hashes of a skill's files, so that the user can be told what has changed since a value was
 // given. Those of contents that no value is for are forgotten.
 func (s Store) Saw(k *knack.Skill) error {
-	b, files, err := bind(k)
+	_, files, err := tree(k)
 	if err != nil || s.seen == "" {
 		return err
 	}
@@ -110,7 +119,7 @@ func (s Store) Saw(k *knack.Skill) error {
 				delete(all, hash)
 			}
 		}
-		all[b.Hash] = files
+		all[files.Sum()] = files
 		return json.Marshal(all)
 	})
 }
@@ -122,7 +131,7 @@ func (s Store) Changed(k *knack.Skill, since Binding) string {
 	if err != nil || json.Unmarshal(data, &all) != nil || all[since.Hash] == nil {
 		return ""
 	}
-	_, now, err := bind(k)
+	_, now, err := tree(k)
 	if err != nil {
 		return ""
 	}

@@ -29,6 +29,7 @@ type Page struct {
 	Prompts  []string        `json:"prompts,omitempty"` // templates
 	Agents   []string        `json:"agents"`
 	Runs     []Run           `json:"runs"`
+	Wants    []string        `json:"wants,omitempty"` // what it asks its user for, see plugin.ConfigValue
 	Unused   []string        `json:"unused"`
 	Problems []knack.Problem `json:"problems"`
 	// PinnedBy is the project's lock that asks for the commit, which may not be the newest; "": none.
@@ -50,6 +51,13 @@ type Run struct {
 func Describe(ctx context.Context, p *plugin.Plugin, dir string) Page {
 	page := Page{Skills: []string{}, Commands: []string{}, Agents: []string{}, Runs: []Run{}, Unused: slices.Clone(p.Unused),
 		Problems: p.Problems}
+	for _, c := range p.UserConfig {
+		text := c.Key
+		if c.Sensitive {
+			text += " (a secret)"
+		}
+		page.Wants = append(page.Wants, text)
+	}
 	list := func(places plugin.Plugin, names *[]string) {
 		cat := knack.Load(ctx, places.Sources(plugin.Location{Dir: dir, Origin: knack.Origin{Kind: knack.Plugin,
 			Trust: knack.Trusted}})...)
@@ -222,6 +230,9 @@ func (p Page) Write(w io.Writer, st *Staged, id string) {
 		all  []string
 	}{{"skills", p.Skills}, {"commands", p.Commands}, {"prompts", p.Prompts}, {"agents", p.Agents}} {
 		line(x.name, strings.Join(x.all, ", "))
+	}
+	if len(p.Wants) > 0 {
+		line("wants", strings.Join(p.Wants, ", ")+": knack skill secrets "+st.Plugin.Name)
 	}
 	line("tokens", fmt.Sprintf("%d in every request, up to %d when a skill is used", p.Always, p.OnUse))
 	if len(p.Runs) > 0 {

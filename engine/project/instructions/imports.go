@@ -9,6 +9,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/fences"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -98,16 +99,14 @@ const punctuation = ".,;:!?)]}>\"'*_"
 // punctuation at its end, or what stands before the first sign of punctuation. name is "" if no such file was imported;
 // sent reports that it is sent already.
 func (w *importer) file(s string) (name, content string, sent bool) {
-	if end := strings.IndexAny(s, " \t\r`"); end >= 0 {
-		s = s[:end]
-	}
+	s = s[:wordEnd(s)]
 	trimmed := strings.TrimRight(s, punctuation)
 	first := trimmed
 	if end := strings.IndexAny(trimmed, ",;:!?()[]{}<>\"'*"); end >= 0 {
 		first = trimmed[:end]
 	}
 	for _, name := range []string{s, trimmed, first} {
-		switch content, found := w.loader.imported(w.path, name, w.bound, w.depth); found {
+		switch content, found := w.loader.imported(w.path, strings.ReplaceAll(name, `\ `, " "), w.bound, w.depth); found {
 		case isNew:
 			return name, content, false
 		case isSent:
@@ -116,7 +115,21 @@ func (w *importer) file(s string) (name, content string, sent bool) {
 			return "", "", false
 		}
 	}
+	if strings.HasSuffix(trimmed, ".md") { // other words that begin with @ are names of people and packages
+		w.loader.found.Problems = append(w.loader.found.Problems, knack.Problem{Code: knack.CodeSettingIgnored,
+			Severity: knack.Info, Path: w.path, Message: "@" + plain.Line(trimmed) + ": there is no such file to import"})
+	}
 	return "", "", false
+}
+
+// wordEnd returns where the first word of a text ends. A blank after a backslash is part of it.
+func wordEnd(s string) int {
+	for i := range len(s) {
+		if strings.IndexByte(" \t\r\n`", s[i]) >= 0 && !(s[i] == ' ' && i > 0 && s[i-1] == '\\') {
+			return i
+		}
+	}
+	return len(s)
 }
 
 // A finding is what became of the path of an import.

@@ -116,6 +116,14 @@ func TestOverridden(t *testing.T) {
 	}
 }
 
+// TestNoImport: the name of a Markdown file that is not there is named; other words with @ are not.
+func TestNoImport(t *testing.T) {
+	f := Load(fixture(t, map[string]string{"home/repo/AGENTS.md": "see @docs/gone.md, @types/node, @me and `@code.md`"}))
+	if len(f.Problems) != 1 || f.Problems[0].Message != "@docs/gone.md: there is no such file to import" {
+		t.Errorf("%v", f.Problems)
+	}
+}
+
 // TestImportPlaces: what counts as an import, and what does not.
 func TestImportPlaces(t *testing.T) {
 	for text, want := range map[string]string{
@@ -125,6 +133,7 @@ func TestImportPlaces(t *testing.T) {
 		"@a.md's, see":                         "A's, see",
 		"@a.md,@b.md":                          "A,@b.md",
 		"@README and @nobody":                  "R and @nobody",
+		"@with\\ space.md, @with space.md":     "S, @with space.md",
 		"@dir @dir/":                           "@dir @dir/",
 		"x@a.md \\@a.md":                       "x@a.md \\@a.md",
 		"a ` and @a.md":                        "a ` and A",
@@ -139,7 +148,7 @@ func TestImportPlaces(t *testing.T) {
 	} {
 		f := Load(fixture(t, map[string]string{
 			"home/repo/sub/AGENTS.md": text, "home/repo/sub/a.md": "A\n", "home/repo/sub/b.md": "B", "home/repo/sub/c.md": "C",
-			"home/repo/sub/README": "R\n", "home/repo/sub/dir/x": "",
+			"home/repo/sub/README": "R\n", "home/repo/sub/dir/x": "", "home/repo/sub/with space.md": "S",
 		}))
 		if got := texts(f); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

@@ -284,6 +284,7 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	known := readWarnings()
 	f.known = known
 	show := func(problems []knack.Problem) {
+		problems = slices.DeleteFunc(slices.Clone(problems), known.repeats)
 		if !f.verbose {
 			problems = known.aFew(oneOfUntrusted(known.newOnes(problems)))
 		}
@@ -374,6 +375,9 @@ func (n *notices) printWith(e *engine.Engine, more []knack.Problem) {
 	ofServer := func(x knack.Problem) bool { return x.Code == knack.CodeMCPServer && x.Severity == knack.Warn }
 	if n.known != nil {
 		found = slices.DeleteFunc(found, func(x knack.Problem) bool {
+			if n.known.repeats(x) {
+				return true
+			}
 			if ofServer(x) {
 				n.known.ofServer(x)
 			}

@@ -45,6 +45,10 @@ shows them, and asks at a terminal for those that are missing; VARIABLE stores o
 which is asked for at a terminal and else read from standard input. Without NAME, what
 is stored for all skills is listed. Values are never printed.
 
+NAME may be a plugin: its userConfig is for all its skills, and for its servers, which
+have ${user_config.KEY} in their definitions. Values that are no secrets are filled in
+there in texts of skills and agents, and in args of hooks, too.
+
 A value is kept in the keyring, or with --file in a file that only you can read. It is
 for this skill, from this source, with the files that it has now: after a change
 --keep says that the changed skill may have what it had. It is never taken from the
@@ -110,7 +114,7 @@ func listSecrets(c *cobra.Command) error {
 	}
 	rows := [][]string{{"SKILL", "VARIABLE", "STORED IN", "SOURCE"}}
 	for _, g := range all {
-		rows = append(rows, []string{plain.Line(g.For.Skill), g.Name, g.Stored, plain.Line(g.For.Source)})
+		rows = append(rows, []string{cmp.Or(plain.Line(g.For.Skill), "(its plugin)"), g.Name, g.Stored, plain.Line(g.For.Source)})
 	}
 	writeTable(c.OutOrStdout(), rows)
 	return nil
@@ -122,17 +126,20 @@ func (f *projectFlags) secretsOf(c *cobra.Command, name string) (*skillSecrets, 
 	if err != nil {
 		return nil, err
 	}
-	e, cat, err := findSkill(c.Context(), cat, name)
-	if err != nil {
-		return nil, err
-	}
-	k := cat.Skill(e.Name())
-	if k == nil || e.Skill != k {
-		return nil, &engine.Error{Err: fmt.Errorf("skill secrets: %s is not in use here", plain.Line(name)),
-			Hint: "knack skill why " + plain.Line(e.Name())}
-	}
-	if err := cat.Project.VerifySkill(k); err != nil {
-		return nil, err
+	k := ofPlugin(cat.Project, name)
+	if k == nil || cat.Skill(name) != nil {
+		e, cat, err := findSkill(c.Context(), cat, name)
+		if err != nil {
+			return nil, err
+		}
+		k = cat.Skill(e.Name())
+		if k == nil || e.Skill != k {
+			return nil, &engine.Error{Err: fmt.Errorf("skill secrets: %s is not in use here", plain.Line(name)),
+				Hint: "knack skill why " + plain.Line(e.Name())}
+		}
+		if err := cat.Project.VerifySkill(k); err != nil {
+			return nil, err
+		}
 	}
 	wanted, bad := secrets.Of(k)
 	if bad != nil {
@@ -162,6 +169,19 @@ func (f *projectFlags) secretsOf(c *cobra.Command, name string) (*skillSecrets, 
 		x.all = append(x.all, s)
 	}
 	return x, nil
+}
+
+// ofPlugin returns what stands for all skills and servers of a plugin in use, named NAME or NAME@MARKETPLACE; nil: there
+// is none.
+func ofPlugin(p *engine.Project, name string) *knack.Skill {
+	name, _, _ = strings.Cut(name, "@")
+	for _, x := range p.Brought.Plugins {
+		if x.Name == name {
+			return &knack.Skill{Name: name, Dir: x.Dir, Vars: map[string]string{"CLAUDE_PLUGIN_ROOT": x.Dir},
+				Origin: knack.Origin{Kind: knack.Plugin, Label: name, Trust: knack.Trusted}}
+		}
+	}
+	return nil
 }
 
 // find returns one of the values that the skill wants.

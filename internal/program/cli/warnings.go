@@ -38,6 +38,23 @@ type knownWarnings struct {
 	refused    int // warnings about what the sandbox refused that are not printed
 	servers    int // problems of servers that an earlier run printed
 	newServers []knack.Problem
+	errors     map[string]bool // that this run printed
+}
+
+// repeats reports whether this run has printed the same error.
+func (k *knownWarnings) repeats(p knack.Problem) bool {
+	if p.Severity != knack.Error {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	text := p.String()
+	if k.errors == nil {
+		k.errors = map[string]bool{}
+	}
+	again := k.errors[text]
+	k.errors[text] = true
+	return again
 }
 
 // maxLines is how many lines of warnings a run prints.
