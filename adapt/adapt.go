@@ -2,6 +2,12 @@
 // definitions of its tools, an answer for each call, and what has changed since the model was told. It knows no vendor;
 // adapt/anthropic, adapt/openai and adapt/genai are modules that put it into the types of the vendors' libraries.
 //
+//	library := knack.NewLibrary(ctx, knack.Dir("skills", knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
+//	offered := adapt.New(library.Catalog, adapt.Options{})
+//
+// A model sees only skills whose origin is trusted: without Trust, Tools is empty, and the catalogue's Problems say so.
+// Package sources has the directories in which users keep skills.
+//
 // It grants nothing and runs nothing. What a skill asks for is in the Activation that [Options.Called] gets, and its
 // inline commands stay text unless Options.Invocation has a Shell. A program without Go has the same from
 // knack mcp serve. Most programs start with package engine.
@@ -89,7 +95,7 @@ const fileTool = "SkillFile"
 // Of returns Catalog for New, for a catalogue that does not change.
 func Of(c *knack.Catalog) func() *knack.Catalog { return func() *knack.Catalog { return c } }
 
-// Tools returns the definitions. There are none if New found no skill.
+// Tools returns the definitions. There are none if New found no skill that a model may see.
 func (s *Skills) Tools() []Tool { return slices.Clone(s.tools) }
 
 // current returns the tool for the catalogue of now.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/fstest"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/adapt"
@@ -214,9 +213,8 @@ func (pictures) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 
 // A loop with any model: definitions go to it, calls come from it.
 func Example() {
-	files := fstest.MapFS{"greet/SKILL.md": {Data: []byte(
-		"---\ndescription: Greet someone\n---\nGreet $ARGUMENTS warmly.\n")}}
-	catalog := knack.Load(context.Background(), knack.FS(files, knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
+	catalog := knack.Load(context.Background(),
+		knack.Dir("testdata/skills", knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
 	skills := adapt.New(adapt.Of(catalog), adapt.Options{})
 	for _, tool := range skills.Tools() {
 		fmt.Println("offer", tool.Name)

@@ -138,9 +138,15 @@ func (p *Project) TrustReport(ctx context.Context) (TrustReport, error) {
 	return trustReport(ctx, p.options.Env, t, p.dir, false)
 }
 
-// SkillDiff shows what changed in a skill of p's directory, or of an added one, since the user approved it; "": nothing
-// is known.
-func SkillDiff(p *Project, k *knack.Skill) (string, error) { return trustOf(p, k.Path).SkillDiff(k) }
+// SkillDiff shows what changed in a skill of the project that contains dir since the user approved it; "": nothing is
+// known.
+func SkillDiff(env Env, dir string, k *knack.Skill) (string, error) {
+	t, err := openTrust(env, dir, false)
+	if err != nil {
+		return "", err
+	}
+	return t.SkillDiff(k)
+}
 
 // ReadTrust reports on a directory that is not open. links: also follow links that lead out of the project.
 func ReadTrust(ctx context.Context, env Env, dir string, links bool) (TrustReport, error) {

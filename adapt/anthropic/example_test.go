@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"testing/fstest"
 
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
@@ -14,16 +13,6 @@ import (
 	skills "github.com/knack-agent/knack/adapt/anthropic"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
-
-// shelf stands for a directory: knack.Dir reads one.
-var shelf = knack.FS(fstest.MapFS{"greet/SKILL.md": {Data: []byte(
-	"---\ndescription: Greet someone\n---\nGreet $ARGUMENTS warmly.\n")}}, mine)
-
-// later is what comes while a conversation goes on.
-var later = knack.FS(fstest.MapFS{"part/SKILL.md": {Data: []byte("---\ndescription: Say goodbye\n---\nBe brief.\n")}},
-	mine)
-
-var mine = knack.Origin{Kind: knack.User, Trust: knack.Trusted}
 
 // client returns a client of a server that speaks the vendor's format and answers from a script, and a func that stops
 // the server and says what it refused. A program has anthropic.NewClient() here.
@@ -46,7 +35,8 @@ func ExampleTools() {
 	defer stop()
 
 	ctx := context.Background()
-	library := knack.NewLibrary(ctx, shelf)
+	trusted := knack.Origin{Kind: knack.User, Trust: knack.Trusted} // else the model does not see them
+	library := knack.NewLibrary(ctx, knack.Dir("../testdata/skills", trusted))
 	runner := client.Beta.Messages.NewToolRunnerStreaming(skills.Tools(adapt.New(library.Catalog, adapt.Options{})),
 		anthropic.BetaToolRunnerParams{BetaMessageNewParams: anthropic.BetaMessageNewParams{
 			Model: anthropic.ModelClaudeOpus4_5, MaxTokens: 1000,
@@ -76,7 +66,8 @@ func ExampleResults() {
 	defer stop()
 
 	ctx := context.Background()
-	library := knack.NewLibrary(ctx, shelf)
+	trusted := knack.Origin{Kind: knack.User, Trust: knack.Trusted} // else the model does not see them
+	library := knack.NewLibrary(ctx, knack.Dir("../testdata/skills", trusted))
 	offered := adapt.New(library.Catalog, adapt.Options{})
 	params := anthropic.MessageNewParams{Model: anthropic.ModelClaudeOpus4_5, MaxTokens: 1000,
 		Tools: skills.Params(offered)}
@@ -100,7 +91,7 @@ func ExampleResults() {
 				fmt.Println(answer.Content[0].Text)
 			}
 		}
-		library.Add(ctx, later)
+		library.Add(ctx, knack.Dir("../testdata/later", trusted))
 	}
 	// Output:
 	// There is none.

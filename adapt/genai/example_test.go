@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"testing/fstest"
 
 	"google.golang.org/genai"
 
@@ -13,16 +12,6 @@ import (
 	skills "github.com/knack-agent/knack/adapt/genai"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
-
-// shelf stands for a directory: knack.Dir reads one.
-var shelf = knack.FS(fstest.MapFS{"greet/SKILL.md": {Data: []byte(
-	"---\ndescription: Greet someone\n---\nGreet $ARGUMENTS warmly.\n")}}, mine)
-
-// later is what comes while a conversation goes on.
-var later = knack.FS(fstest.MapFS{"part/SKILL.md": {Data: []byte("---\ndescription: Say goodbye\n---\nBe brief.\n")}},
-	mine)
-
-var mine = knack.Origin{Kind: knack.User, Trust: knack.Trusted}
 
 // client returns a client of a server that speaks the vendor's format and answers from a script, and a func that stops
 // the server and says what it refused. A program has genai.NewClient(ctx, nil) here.
@@ -53,7 +42,8 @@ func ExampleTools() {
 		llmtest.Answer{Want: []string{"available from now on:\n- part: Say goodbye", "Thanks"}, Text: "Bye."})
 	defer stop()
 
-	library := knack.NewLibrary(ctx, shelf)
+	trusted := knack.Origin{Kind: knack.User, Trust: knack.Trusted} // else the model does not see them
+	library := knack.NewLibrary(ctx, knack.Dir("../testdata/skills", trusted))
 	offered := adapt.New(library.Catalog, adapt.Options{})
 	chat, err := client.Chats.Create(ctx, "gemini-3-pro", &genai.GenerateContentConfig{Tools: skills.Tools(offered)}, nil)
 	if err != nil {
@@ -76,7 +66,7 @@ func ExampleTools() {
 			next = skills.Results(ctx, offered, calls) // and the responses of your own functions
 		}
 		fmt.Println()
-		library.Add(ctx, later)
+		library.Add(ctx, knack.Dir("../testdata/later", trusted))
 	}
 	// Output:
 	// Dear Ada!

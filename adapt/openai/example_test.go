@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
-	"testing/fstest"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -17,16 +16,6 @@ import (
 	skills "github.com/knack-agent/knack/adapt/openai"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
-
-// shelf stands for a directory: knack.Dir reads one.
-var shelf = knack.FS(fstest.MapFS{"greet/SKILL.md": {Data: []byte(
-	"---\ndescription: Greet someone\n---\nGreet $ARGUMENTS warmly.\n")}}, mine)
-
-// later is what comes while a conversation goes on.
-var later = knack.FS(fstest.MapFS{"part/SKILL.md": {Data: []byte("---\ndescription: Say goodbye\n---\nBe brief.\n")}},
-	mine)
-
-var mine = knack.Origin{Kind: knack.User, Trust: knack.Trusted}
 
 // client returns a client of a server that speaks the vendor's format and answers from a script, and a func that stops
 // the server and says what it refused. A program has openai.NewClient() here.
@@ -50,7 +39,8 @@ func ExampleTools() {
 	defer stop()
 
 	ctx := context.Background()
-	library := knack.NewLibrary(ctx, shelf)
+	trusted := knack.Origin{Kind: knack.User, Trust: knack.Trusted} // else the model does not see them
+	library := knack.NewLibrary(ctx, knack.Dir("../testdata/skills", trusted))
 	offered := adapt.New(library.Catalog, adapt.Options{})
 	params := responses.ResponseNewParams{Model: openai.ChatModelGPT5_2, Store: openai.Bool(false),
 		Tools: skills.Tools(offered)}
@@ -78,7 +68,7 @@ func ExampleTools() {
 				fmt.Println(answer.OutputText())
 			}
 		}
-		library.Add(ctx, later)
+		library.Add(ctx, knack.Dir("../testdata/later", trusted))
 	}
 	// Output:
 	// Dear Ada!
@@ -94,7 +84,8 @@ func ExampleChatTools() {
 	defer stop()
 
 	ctx := context.Background()
-	offered := adapt.New(knack.NewLibrary(ctx, shelf).Catalog, adapt.Options{})
+	trusted := knack.Origin{Kind: knack.User, Trust: knack.Trusted} // else the model does not see them
+	offered := adapt.New(knack.NewLibrary(ctx, knack.Dir("../testdata/skills", trusted)).Catalog, adapt.Options{})
 	params := openai.ChatCompletionNewParams{Model: openai.ChatModelGPT5_2, Tools: skills.ChatTools(offered)}
 	next := []openai.ChatCompletionMessageParamUnion{openai.UserMessage(offered.Changes() + "Greet Ada")}
 	for len(next) > 0 {

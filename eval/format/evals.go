@@ -14,6 +14,8 @@ import (
 var (
 	shouldNames = []string{"should_trigger", "shouldTrigger", "should_activate"}
 	queryNames  = []string{"query", "prompt", "input"}
+	promptNames = []string{"prompt", "input", "query", "task"}
+	checkNames  = []string{"assertions", "expectations", "expected_behavior", "expected_behaviors"}
 )
 
 const (
@@ -66,7 +68,7 @@ func (r *reader) evals(v *value) {
 }
 
 func (r *reader) evalCase(x *value, i int) {
-	prompt := x.get("prompt", "input", "query")
+	prompt := x.get(promptNames...)
 	if !prompt.is(text) || strings.TrimSpace(prompt.text) == "" {
 		r.problem(x, `add "prompt": "what a user says"`, "the case has no prompt")
 		return
@@ -89,13 +91,13 @@ func (r *reader) evalCase(x *value, i int) {
 	if !r.files(x.get("files"), &c) || !r.limits(x, &c) {
 		return
 	}
-	checks := x.get("assertions", "expectations")
+	checks := x.get(checkNames...)
 	switch {
-	case checks != nil && !checks.is(list):
+	case checks != nil && !checks.is(list) && !checks.is(text):
 		r.problem(checks, `["what must be true of the result"]`, "assertions is a list, not %s", checks.kind)
 		return
 	case checks != nil:
-		for _, a := range checks.items {
+		for _, a := range itemsOf(checks) {
 			if check, ok := r.check(a); ok {
 				c.Checks = append(c.Checks, check)
 			}

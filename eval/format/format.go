@@ -127,7 +127,7 @@ func formOfValue(v *value) form {
 		return formTrigger
 	case v.kind == object && v.get("evals") != nil,
 		slices.ContainsFunc(entries.items, func(x *value) bool {
-			return x.get("prompt") != nil && x.get("assertions", "expectations", "expected_output") != nil
+			return x.get(promptNames...) != nil && (x.get(checkNames...) != nil || x.get("expected_output") != nil)
 		}):
 		return formEvals
 	}
@@ -139,8 +139,11 @@ func entriesOf(v *value) *value {
 	if v.is(list) {
 		return v
 	}
-	if l := v.get("evals", "queries", "eval_set", "test_cases", "cases"); l.is(list) {
+	if l := v.get("evals", "evaluations", "queries", "eval_set", "test_cases", "cases"); l.is(list) {
 		return l
+	}
+	if v.get(promptNames...).is(text) && v.get(checkNames...) != nil { // a file for each case
+		return &value{kind: list, items: []*value{v}, line: v.line, column: v.column}
 	}
 	return nil
 }

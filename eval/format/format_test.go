@@ -71,6 +71,28 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
+// TestBehaviour reads what authors write who follow Anthropic's page on skills: a query and the behaviour that is expected,
+// in one object, a list of them, or as one sentence.
+func TestBehaviour(t *testing.T) {
+	want := []eval.Case{{ID: "1", Prompt: "sum it", Checks: []eval.Check{{Type: eval.Judged, Text: "It says 7."}}}}
+	for _, text := range []string{
+		`{"skills": ["csv"], "query": "sum it", "files": [], "expected_behavior": ["It says 7."]}`,
+		`[{"query": "sum it", "expected_behavior": "It says 7."}]`,
+		`[{"task": "sum it", "assertions": ["It says 7."]}]`,
+		`{"evaluations": [{"prompt": "sum it", "expected_behaviors": ["It says 7."]}]}`,
+	} {
+		set, bad := format.Read("csv", skill(t, map[string]string{"evals/evals.json": text}), "evals/evals.json")
+		if diff := cmp.Diff(want, set.Cases); diff != "" || len(bad) > 0 {
+			t.Errorf("%s: %s%s", text, problems(bad), diff)
+		}
+	}
+	set, bad := format.Read("csv", skill(t, map[string]string{"evals/evals.json": `{"evaluations": [{"prompt": "sum it",
+		"should_trigger": true}]}`}), "evals/evals.json")
+	if diff := cmp.Diff([]eval.Query{{Query: "sum it", Should: true}}, set.Queries); diff != "" || len(bad) > 0 {
+		t.Errorf("%s%s", problems(bad), diff)
+	}
+}
+
 // TestMistakes: each mistake is named with its place and what to write, and the other cases are read.
 func TestMistakes(t *testing.T) {
 	dir := skill(t, map[string]string{"evals/evals.json": `{"skill_name": "other", "evals": [

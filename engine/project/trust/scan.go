@@ -277,7 +277,7 @@ func (s *scan) skill(kind Kind, k *knack.Skill) {
 		}
 		s.folder(path.Dir(at), dir, path.Base(at), out)
 	}
-	if last := len(s.items) - 1; slices.Contains(s.p.Bundled, k.Name) &&
+	if last := len(s.items) - 1; last >= 0 && slices.Contains(s.p.Bundled, k.Name) &&
 		(s.items[last].Path == at || s.items[last].Path == path.Dir(at)) {
 		it := &s.items[last]
 		if it.Replaces = k.Name; it.State == Approved && !s.p.Replaces(k.Path, k.Name) {

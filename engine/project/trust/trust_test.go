@@ -305,6 +305,38 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// TestSkillDiff: the difference of one skill is that of its item, and a skill that is gone, or elsewhere, has none.
+func TestSkillDiff(t *testing.T) {
+	f := newFolder(t, ".claude/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: One.\n---\n",
+		".claude/skills/other/SKILL.md", "---\nname: other\ndescription: x\n---\n")
+	p := f.open()
+	p.Bundled = []string{"pdf"}
+	f.approveAll(p)
+	k := &knack.Skill{Name: "pdf", Dir: f.path(".claude/skills/pdf"), Path: f.path(".claude/skills/pdf/SKILL.md"),
+		ID: f.path(".claude/skills/pdf/SKILL.md")}
+	diff := func() string {
+		t.Helper()
+		text, err := p.SkillDiff(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	want(t, "nothing changed", diff(), "")
+	f.write(".claude/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Two.\n---\n")
+	if text := diff(); !strings.Contains(text, "-description: One.") || !strings.Contains(text, "+description: Two.") {
+		t.Errorf("the difference is %q", text)
+	}
+	if err := os.RemoveAll(k.Dir); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "gone", diff(), "")
+	k.Path = filepath.Join(filepath.Dir(k.Path), "prompt.md")
+	want(t, "a file that is gone", diff(), "")
+	k.Path = filepath.Join(t.TempDir(), "SKILL.md")
+	want(t, "elsewhere", diff(), "")
+}
+
 // TestApproveWhatWasShown: what changes between the question and the answer is not approved.
 func TestApproveWhatWasShown(t *testing.T) {
 	f := project(t)

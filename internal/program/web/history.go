@@ -19,7 +19,7 @@ func (p *page) history(project *engine.Project, k *knack.Skill) error {
 	switch k.Origin.Kind {
 	case knack.Project, knack.Additional:
 		var err error
-		if changed, err = engine.SkillDiff(project, k); err != nil {
+		if changed, err = engine.SkillDiff(project.Env(), project.Dir(), k); err != nil {
 			return err
 		}
 	case knack.User, knack.Plugin:

@@ -28,7 +28,7 @@ type Target struct {
 	URL     string // http, https, or file with an absolute path
 	Headers map[string]string
 	Timeout time.Duration // of one request; 0: 10 s
-	Gzip    bool
+	Gzip    bool          // compresses what is not small
 }
 
 // An Exporter sends signals. Its methods must not be called concurrently.
@@ -39,6 +39,8 @@ type Exporter struct {
 	Client                *http.Client // it must not follow redirects, which would give the headers to another host
 	// Stopping, once closed, makes a request that failed not be repeated.
 	Stopping <-chan struct{}
+
+	zip *gzip.Writer // its tables are large
 }
 
 // A Record is a log record.
@@ -104,12 +106,8 @@ func (e *Exporter) send(ctx context.Context, to Target, n int, body object) (rej
 	if to.URL == "" {
 		return 0, nil
 	}
-	if to.Gzip {
-		var b bytes.Buffer
-		w := gzip.NewWriter(&b)
-		w.Write(data)
-		w.Close() // it writes to memory
-		data = b.Bytes()
+	if to.Gzip = to.Gzip && len(data) >= minGzip; to.Gzip {
+		data = e.compressed(data)
 	}
 	for i := range attempts {
 		var wait time.Duration
@@ -133,6 +131,20 @@ func (e *Exporter) send(ctx context.Context, to Target, n int, body object) (rej
 		break
 	}
 	return n, err
+}
+
+// minGzip is the size, in bytes, from which a body is compressed: for less, the work is more than the way.
+const minGzip = 16 << 10
+
+func (e *Exporter) compressed(data []byte) []byte {
+	var b bytes.Buffer
+	if e.zip == nil {
+		e.zip, _ = gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is right
+	}
+	e.zip.Reset(&b)
+	e.zip.Write(data)
+	e.zip.Close() // it writes to memory
+	return b.Bytes()
 }
 
 // post sends a request once. wait is how long the collector asks to wait before it is repeated; 0: it does not say,
