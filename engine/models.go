@@ -339,7 +339,8 @@ func (m *Models) warnUnknown(ctx context.Context, t models.Table, p models.Provi
 		text += ", nor in the provider's list"
 	}
 	text += ": its window and price are unknown"
-	if len(near) > 0 {
+	// Other providers' names are near those of clouds, which have models of all vendors.
+	if len(near) > 0 && (p.Cloud == "" || strings.HasPrefix(near[0], p.Name+"/")) {
 		text += "; did you mean " + near[0] + "?"
 	}
 	if m.warned[text] { // the same model was found by another name

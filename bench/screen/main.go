@@ -2,6 +2,7 @@
 //
 //	go run ./screen -out ../docs/screens   # a picture of each scene
 //	go run ./screen -out ../docs/screens -only results -film
+//	go run ./screen -out /tmp/wide -light -width 200
 //	go run ./screen -measure            # first paint, bytes and time of a token, a long conversation
 //	tmux capture-pane -pe | go run ./screen -capture > screen.svg
 //
@@ -26,6 +27,8 @@ func main() {
 	out := flag.String("out", "", "write a picture of each scene into this directory")
 	only := flag.String("only", "", "with -out: the scene of this name alone")
 	film := flag.Bool("film", false, "with -only: also write NAME-film.svg, which shows each step for two seconds")
+	allLight := flag.Bool("light", false, "with -out: for a light background")
+	width := flag.Int("width", 0, "with -out: so many columns; 0: those of the scene")
 	program := flag.String("knack", "", "the program to run (default: it is built)")
 	isCapture := flag.Bool("capture", false, "draw what tmux capture-pane -pe printed, from standard input")
 	isMeasure := flag.Bool("measure", false, "measure the screen")
@@ -57,6 +60,10 @@ func main() {
 		for i, s := range slices.Concat(scenes, skillScenes) {
 			if *only != "" && *only != s.name {
 				continue
+			}
+			s.light = s.light || *allLight
+			if *width > 0 {
+				s.width = *width
 			}
 			pictures, err := s.draw(*program, filepath.Join(dir, s.name))
 			if err != nil {

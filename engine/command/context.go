@@ -56,7 +56,7 @@ func showContext(ctx context.Context, s *engine.Session, _ string) (engine.Reply
 		b.WriteString("\n")
 		text := plain.Number(p.tokens)
 		if v.Window > 0 {
-			text += fmt.Sprintf("  %.1f%%", 100*float64(p.tokens)/float64(v.Window))
+			text += fmt.Sprintf("  %5.1f%%", 100*float64(p.tokens)/float64(v.Window))
 		}
 		chart.Bars = append(chart.Bars, engine.Bar{Label: p.name, Value: float64(p.tokens), Text: text,
 			Free: p.mark == "."})

@@ -76,7 +76,7 @@ func (r *Request) Title() string {
 	command := slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand)
 	switch {
 	case len(r.Changes) == 1:
-		title = verb(r.Changes[0]) + " " + r.Changes[0].Path + "?"
+		title = verb(r.Changes[0]) + " " + r.Short(r.Changes[0].Path) + "?"
 	case command && r.Tool == "bash":
 		title = "Run this command?"
 	case command:

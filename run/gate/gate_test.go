@@ -1189,6 +1189,10 @@ func TestTitle(t *testing.T) {
 	if got := r.Title(); got != "Change a.go?" {
 		t.Errorf("one change: %q", got)
 	}
+	r = gate.Request{Tool: "x", Dir: "/work", Changes: []tool.Change{{Path: "/work/sub/a.go"}}}
+	if got := r.Title(); filepath.Separator == '/' && got != "Change sub/a.go?" {
+		t.Errorf("a path in the directory: %q", got)
+	}
 }
 
 // TestPeople: the user reads why a call was refused: the shortest that is known of its line, its rule and its reason.

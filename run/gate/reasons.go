@@ -118,6 +118,9 @@ func (r *Request) reason(s permission.Judged) (text string, danger bool) {
 
 // Short returns a path relative to the working directory, if it is below it, or else to the user's home, as ~.
 func (r *Request) Short(path string) string {
+	if !filepath.IsAbs(path) {
+		return path
+	}
 	if rel, ok := subpath.Rel(r.Dir, path); ok {
 		return rel
 	}

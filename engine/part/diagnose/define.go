@@ -145,6 +145,13 @@ func (s *Server) find() {
 	}
 }
 
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
 // Unused returns settings for well-known language servers that are installed and whose languages have none.
 func Unused(defined []*Server) (settings []string) {
 	for _, known := range [...][2]string{
@@ -156,7 +163,8 @@ func Unused(defined []*Server) (settings []string) {
 		if slices.ContainsFunc(defined, func(s *Server) bool { _, ok := s.Languages[first]; return ok }) {
 			continue
 		}
-		if _, err := exec.LookPath(program); err == nil {
+		// A link to rustup only says how to install the program.
+		if path, err := exec.LookPath(program); err == nil && filepath.Base(realPath(path)) != "rustup" {
 			settings = append(settings, fmt.Sprintf(`{"languageServers": {%q: %q}}`, known[0], known[1]))
 		}
 	}

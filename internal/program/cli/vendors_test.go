@@ -18,6 +18,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/leaf/nodetest"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/anthropic"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 	"github.com/knack-agent/knack/run/media/mediatest"
 )
@@ -212,6 +213,9 @@ func TestPeerVendors(t *testing.T) {
 			}
 		}
 	}
+	for _, body := range threadRequests(t) {
+		fmt.Fprintf(&out, "{ const thread: Anthropic.Beta.Messages.MessageCreateParamsStreaming = %s }\n", body)
+	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "sent.ts"), []byte(out.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -230,13 +234,34 @@ func TestPeerVendors(t *testing.T) {
 	}
 }
 
+// threadRequests returns the requests of a conversation that the provider keeps.
+func threadRequests(t *testing.T) (all []json.RawMessage) {
+	server := serve(t, llmtest.Answer{Thinking: "hm", Calls: []llmtest.Call{{ID: "a", Name: "ls"}}}, llmtest.Reply("done"))
+	m := anthropic.New(llm.Endpoint{Name: "m", BaseURL: server.URL, Key: llmtest.Key, Threads: true, Efforts: true})
+	text := func(s string) llm.Message { return llm.Message{Role: llm.User, Parts: []llm.Part{llm.Text(s)}} }
+	req := &llm.Request{System: "Be brief.", Effort: "high", Memo: new(llm.Memo), Messages: []llm.Message{text("go")},
+		Tools: []llm.ToolSpec{{Name: "ls", Schema: json.RawMessage(`{"type": "object"}`)}}}
+	for range 2 {
+		answer, err := llm.Ask(t.Context(), m, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result := llm.Message{Role: llm.User, Parts: []llm.Part{{Result: &llm.ToolResult{ID: "a", Name: "ls"}}}}
+		req.Messages, req.Effort = append(req.Messages, answer.Message, result), "low"
+	}
+	for _, r := range server.Requests() {
+		all = append(all, r.Body)
+	}
+	return all
+}
+
 // TestPeerVendorsRead: the vendors' SDKs read the scripted server's streams, so that what our adapters read in tests is
 // what the vendors send.
 func TestPeerVendorsRead(t *testing.T) {
 	modules := nodetest.Dir(t)
 	answer := llmtest.Answer{Thinking: "I should look.", Text: "Let me see.",
 		Calls: []llmtest.Call{{Name: "read", Input: map[string]any{"path": "a"}}, {Name: "ls"}}}
-	d := newFixture(t, serve(t, answer, answer, answer, answer))
+	d := newFixture(t, serve(t, answer, llmtest.Reply("first"), llmtest.Reply("second"), answer, answer, answer))
 	script, err := os.ReadFile("testdata/vendors.mjs")
 	if err != nil {
 		t.Fatal(err)
@@ -248,7 +273,7 @@ func TestPeerVendorsRead(t *testing.T) {
 	got := strings.TrimSpace(string(runScript(t, d, nodetest.Program(modules), "vendors.mjs")))
 	const thought, said = `"thinking":"I should look.","signed":true,`,
 		`"text":"Let me see.","calls":[["read",{"path":"a"}],["ls",{}]],`
-	want := `{"anthropic":{` + thought + said + `"stop":"tool_use"},"chat":{` + said + `"stop":"tool_calls"},` +
+	want := `{"anthropic":{` + thought + said + `"stop":"tool_use"},"thread":["first","second"],"chat":{` + said + `"stop":"tool_calls"},` +
 		`"responses":{` + thought + said + `"stop":"completed"},"gemini":{` + thought + said + `"stop":"STOP"}}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -88,7 +88,7 @@ func Body(q *engine.Question, width, rows int, how string) (out []styled.Line, f
 	for _, c := range r.Changes {
 		gap()
 		counts := Counts(c.Added, c.Removed)
-		out = append(out, append(append(styled.S(styled.Bold, plain.Line(c.Path)), styled.Span{Text: "  "}),
+		out = append(out, append(append(styled.S(styled.Bold, plain.Line(r.Short(c.Path))), styled.Span{Text: "  "}),
 			counts...).Cut(width))
 		if len(r.Changes) == 1 && c.Replaced != "" {
 			wrap(styled.Warn|styled.Bold, "Replaces "+c.Replaced+".")

@@ -13,7 +13,7 @@ import (
 )
 
 // A thread makes the server keep a conversation (create), or names the answer after which the messages of a request
-// come (continue). Source: the npm package @earendil-works/pi-ai 1.6.0.
+// come (continue). Sources: the npm packages @anthropic-ai/sdk 1.14.0 and @earendil-works/pi-ai 1.6.0.
 type thread struct {
 	Type     string `json:"type"`
 	Previous string `json:"previous_message_id,omitempty"`

@@ -20,6 +20,8 @@ func (p Provider) likeOf(name string) string {
 	switch {
 	case p.Cloud == "vertex" && isGemini(name):
 		return "google"
+	case p.Cloud == "bedrock" && strings.Contains(name, "openai."):
+		return "openai"
 	case p.Like != "":
 		return p.Like
 	}
@@ -36,8 +38,10 @@ func isClaude(name string) bool {
 // vendorName returns a vendor's name for the model that has the name in a cloud: "us.anthropic.claude-opus-4-6-v1",
 // "claude-haiku-4-5@20251001".
 func vendorName(name string) string {
-	if i := strings.Index(name, "anthropic."); i >= 0 {
-		name = cloudVersion().ReplaceAllString(name[i+len("anthropic."):], "")
+	for _, vendor := range [...]string{"anthropic.", "openai."} {
+		if _, rest, ok := strings.Cut(name, vendor); ok {
+			name = cloudVersion().ReplaceAllString(rest, "")
+		}
 	}
 	name, _, _ = strings.Cut(name, "@")
 	return withoutDate(name)

@@ -4,11 +4,12 @@ import "github.com/knack-agent/knack/run/llm"
 
 // builtIn returns the program's own table. Windows, limits and prices are those of the npm package
 // @earendil-works/pi-ai 1.6.0, with two exceptions: answers are limited to 131,072 tokens, and OpenAI's models have their
-// whole windows, which the package cuts where the price rises (Long has that limit). The table is code because decoding a
-// file would take longer than everything else that a start does with models.
+// whole windows, which the package cuts where the price rises (Long has that limit). @openai/codex 0.171.0 names no newer
+// model of OpenAI's. The table is code because decoding a file would take longer than everything else that a start does
+// with models.
 func builtIn() Table {
 	return Table{
-		AsOf: "2026-11-28",
+		AsOf: "2026-11-30",
 		Providers: []Provider{
 			{
 				Name: "anthropic", Also: []string{"claude"}, Format: Messages, Base: "https://api.anthropic.com",
@@ -218,7 +219,7 @@ func builtIn() Table {
 			},
 			"openai/gpt-5.6-luna": {
 				Window: 400_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 0.2, Output: 1.2,
-				Read: 0.1, Write: 1.25,
+				Read: 0.1, Write: 1.25, Long: llm.Long{Above: 272000, Input: 2, Output: 1.5},
 			},
 			"openai/gpt-5.5": {
 				Window: 1_050_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 5, Output: 30,
@@ -227,6 +228,20 @@ func builtIn() Table {
 			"openai/gpt-5": {
 				Window: 400_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 1.25, Output: 10,
 				Read: 0.1, Write: 1,
+			},
+			"openai/gpt-5.2": {
+				Window: 400_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 1.75, Output: 14,
+				Read: 0.1, Write: 1,
+			},
+			"openai/gpt-5-mini": {
+				Window: 400_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 0.25, Output: 2,
+				Read: 0.1, Write: 1,
+			},
+			"openai/gpt-4o": {
+				Window: 128_000, MaxOutput: 16_384, Takes: "image pdf", Input: 2.5, Output: 10, Read: 0.5, Write: 1,
+			},
+			"openai/gpt-4o-mini": {
+				Window: 128_000, MaxOutput: 16_384, Takes: "image pdf", Input: 0.15, Output: 0.6, Read: 0.5, Write: 1,
 			},
 			"openai/gpt-4.1": {
 				Window: 1_047_576, MaxOutput: 32_768, Takes: "image pdf", Input: 2, Output: 8, Read: 0.25,
@@ -282,6 +297,11 @@ func builtIn() Table {
 				Output: 2.5, Read: 0.1, Write: 1,
 			},
 
+			"google/gemini-2.5-flash-lite": {
+				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Budget: true, Input: 0.1,
+				Output: 0.4, Read: 0.1, Write: 1,
+			},
+
 			"deepseek/deepseek-flash": {
 				Window: 1_000_000, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 0.3, Output: 1.2,
 				Read: 0.02, Write: 1,
@@ -301,6 +321,9 @@ func builtIn() Table {
 			"mistral/mistral-small-latest": {
 				Window: 262_144, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 0.15, Output: 0.6,
 				Read: 0.1, Write: 1,
+			},
+			"mistral/devstral-latest": {
+				Window: 262_144, MaxOutput: 131_072, Input: 0.4, Output: 2, Read: 0.1, Write: 1,
 			},
 			"mistral/codestral-latest": {
 				Window: 256_000, MaxOutput: 4_096, Input: 0.3, Output: 0.9, Read: 0.1, Write: 1,

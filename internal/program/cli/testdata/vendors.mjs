@@ -18,6 +18,15 @@ out.anthropic = {
   stop: message.stop_reason,
 };
 
+// A conversation that the server keeps: the requests are for the scripted server to check.
+const system = [{ type: "text", text: "Be brief." }];
+const thread = new Anthropic({ maxRetries: 0 }).beta.messages.thread({ model: "m", max_tokens: 100, system });
+out.thread = [];
+for (const content of ["one", "two"]) {
+  const reply = await thread.stream({ role: "user", content: [{ type: "text", text: content }] }).finalMessage();
+  out.thread.push(reply.content.map((b) => b.text).join(""));
+}
+
 const openai = new OpenAI({ maxRetries: 0 });
 const tool = { type: "function", function: { name: "read", parameters: { type: "object" } } };
 const chat = await openai.chat.completions

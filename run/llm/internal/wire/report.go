@@ -263,7 +263,7 @@ func wordKind(word string) llm.ErrorKind {
 		return llm.Auth
 	case "overloaded_error", "server_is_overloaded", "UNAVAILABLE":
 		return llm.Overloaded
-	case "rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED":
+	case "rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED", "too_many_requests":
 		return llm.RateLimit
 	case "api_error", "server_error", "internal_error", "internal_server_error", "InternalServerError", "timeout_error",
 		"INTERNAL", "provider_unavailable":
