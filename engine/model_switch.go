@@ -14,8 +14,8 @@ import (
 	"github.com/knack-agent/knack/run/session"
 )
 
-// beforeSwitch asks the PreModelSwitch hooks about another model, and the user if one of them wants that. An error means
-// that the model is not used.
+// beforeSwitch asks the PreModelSwitch hooks about another model, and the user if one of them wants that. An error
+// means that the model is not used.
 func (h *sessionHooks) beforeSwitch(ctx context.Context, source hook.Source, sw *hook.Switch,
 	ask func(context.Context, Question) (Answer, error)) error {
 	out := h.event(ctx, hook.Input{Event: hook.PreModelSwitch, Source: source, Switch: sw})
@@ -97,8 +97,8 @@ func lastAnswered(log *session.Log) (at time.Time, id string) {
 	return at, ""
 }
 
-// resumed asks the hooks about the model that the command line, a kit or the agent that leads gives a conversation which
-// another one has answered.
+// resumed asks the hooks about the model that the command line, a kit or the agent that leads gives a conversation
+// which another one has answered.
 // Nobody can be asked yet.
 func (h *sessionHooks) resumed(ctx context.Context, log *session.Log, to llm.Info, name string) error {
 	at, was := lastAnswered(log)

@@ -10,8 +10,8 @@ import (
 )
 
 // secretless is a model whose requests have no secrets that commands were given. The log has none either; but there are
-// requests without a log, such as a hook's question or a page to be summed up, and texts that are older than the command
-// that got the secret.
+// requests without a log, such as a hook's question or a page to be summed up, and texts that are older than the
+// command that got the secret.
 type secretless struct {
 	llm.Model
 	values func() []string

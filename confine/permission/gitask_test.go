@@ -802,8 +802,8 @@ func TestGitBelow(t *testing.T) {
 	}
 }
 
-// TestGitOwnReadsNoFile: git that runs for Knack itself reads no file that the configuration of a repository names outside
-// the work tree; the user's own and those in the work tree count.
+// TestGitOwnReadsNoFile: git that runs for Knack itself reads no file that the configuration of a repository names
+// outside the work tree; the user's own and those in the work tree count.
 func TestGitOwnReadsNoFile(t *testing.T) {
 	f := newGitGround(t)
 	own := func(args ...string) string {
@@ -832,8 +832,8 @@ func TestGitOwnReadsNoFile(t *testing.T) {
 	f.write("repo/a.txt", "changed\n")
 	f.git("repo", "add", "-f", "a.txt", "z.txt")
 	outside := func(name string) string { return filepath.Join(f.top, "outside", name) }
-	for _, kv := range [][2]string{{"core.attributesFile", outside("attributes")}, {"core.excludesFile", outside("ignored")},
-		{"mailmap.file", outside("names")}, {"diff.orderFile", outside("order")}, {"commit.template", outside("message")}} {
+	for _, kv := range [][2]string{{"core.attributesFile", outside("attributes")},
+		{"core.excludesFile", outside("ignored")}, {"mailmap.file", outside("names")}, {"diff.orderFile", outside("order")}, {"commit.template", outside("message")}} {
 		f.git("repo", "config", kv[0], kv[1])
 	}
 	for _, x := range []struct{ args, has, not string }{
@@ -842,7 +842,8 @@ func TestGitOwnReadsNoFile(t *testing.T) {
 		{"log --use-mailmap --format=%aN", "", "Another"},
 		{"diff --cached --name-only", "a.txt\nz.txt", ""},
 	} {
-		if out := own(strings.Fields(x.args)...); !strings.Contains(out, x.has) || x.not != "" && strings.Contains(out, x.not) {
+		out := own(strings.Fields(x.args)...)
+		if !strings.Contains(out, x.has) || x.not != "" && strings.Contains(out, x.not) {
 			t.Errorf("git %s: %q", x.args, out)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // Hide masks secrets in the text of all entries that are appended from now on, wherever it comes from: a call, a hook,
-// an agent, the user, a model. values returns them; it is called for each entry, without a lock of the log. Calls, thinking
-// and what a provider signed stay as they are.
+// an agent, the user, a model. values returns them; it is called for each entry, without a lock of the log. Calls,
+// thinking and what a provider signed stay as they are.
 func (l *Log) Hide(values func() []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -88,7 +88,8 @@ func (r *repository) blame(ctx context.Context, a *Answer) error {
 		return err
 	}
 	defer remove()
-	out, err := r.run(ctx, 4<<20, "", env, "blame", "--porcelain", "-L", fmt.Sprintf("%d,%d", a.Line, a.Line), "--", a.File)
+	out, err := r.run(ctx, 4<<20, "", env, "blame", "--porcelain", "-L", fmt.Sprintf("%d,%d", a.Line, a.Line), "--",
+		a.File)
 	switch {
 	case err == nil:
 	case strings.Contains(err.Error(), "no such path"):
@@ -144,7 +145,11 @@ func (r *repository) unconfigured(ctx context.Context) (env []string, remove fun
 	for name, text := range map[string]string{"HEAD": lines[3], "objects/x": "", "refs/x": "",
 		"config": "[core]\nrepositoryFormatVersion = 1\n[extensions]\nobjectFormat = " + lines[0]} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text+"\n"), 0o600)); err != nil {
+		err := os.MkdirAll(filepath.Dir(file), 0o700)
+		if err == nil {
+			err = os.WriteFile(file, []byte(text+"\n"), 0o600)
+		}
+		if err != nil {
 			remove()
 			return nil, nil, err
 		}

@@ -44,8 +44,8 @@ func loads(k Kind, at string, data []byte) []string {
 	return nil
 }
 
-// loadsTool says what a file of tools defines: the whole file, or the JSON after the mark of a tool. A program that stays
-// starts without a question.
+// loadsTool says what a file of tools defines: the whole file, or the JSON after the mark of a tool. A program that
+// stays starts without a question.
 func loadsTool(data []byte) (lines []string) {
 	texts := [][]byte{data}
 	for line := range bytes.Lines(data[:min(len(data), HeadSize)]) {
