@@ -55,6 +55,15 @@ func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	return &engine.Live{Placed: l.placed, Wrap: l.wrap}, nil
 }
 
+// decides reports whether the model decides which tools it sees in a place: an agent whose definition names only the
+// one or the others sees these.
+func (l *live) decides(in engine.Place) bool {
+	names := func(all ...string) bool {
+		return slices.ContainsFunc(in.Named, func(rule string) bool { return slices.Contains(all, rule) })
+	}
+	return l.both && names("todo", "TodoWrite", "TodoRead") == names("TaskCreate", "TaskGet", "TaskUpdate", "TaskList")
+}
+
 // known reports whether the model of the session knows these tools by heart.
 func (l *live) known() bool {
 	return l.conv != nil && strings.Contains(strings.ToLower(l.conv.LastModel().ID), "claude")
@@ -68,9 +77,9 @@ func (l *live) placed(in engine.Place, o coding.Options) tool.Set {
 }
 
 // wrap hides todo where the model sees these tools.
-func (l *live) wrap(set tool.Set, _ engine.Place) tool.Set {
+func (l *live) wrap(set tool.Set, in engine.Place) tool.Set {
 	i := slices.IndexFunc(set, func(t tool.Tool) bool { return t.Name == "todo" })
-	if i < 0 || !l.both {
+	if i < 0 || !l.decides(in) {
 		return set
 	}
 	set = slices.Clone(set)
