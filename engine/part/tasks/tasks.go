@@ -1,8 +1,8 @@
-// Package tasks is the part with the tools TaskCreate, TaskGet, TaskUpdate and TaskList, by which models of Anthropic know
-// a list of steps, and with the hooks TaskCreated and TaskCompleted.
+// Package tasks is the part with the tools TaskCreate, TaskGet, TaskUpdate and TaskList, by which models of Anthropic
+// know a list of steps, and with the hooks TaskCreated and TaskCompleted.
 //
-// The list is that of the tool todo; the agents of a session share it through these tools. A model sees either the one or
-// the others: models of Anthropic are trained on these, and for all others todo says the same in a quarter of the text.
+// The list is that of the tool todo; the agents of a session share it through these tools. A model sees either the one
+// or the others: models of Anthropic are trained on these, and for all others todo says the same in half of the text.
 // Whichever it does not see it can still call, because skills name it.
 package tasks
 
