@@ -63,7 +63,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, at Place) func(context.Context,
 		}
 		a.System = prompt.String()
 		sub := &agent.Sub{Name: d.Name, Log: log.ID()}
-		at.Agent = sub
+		at.Agent, at.Named = sub, d.Tools
 		files := s.parts.placed(at, o)
 		a.Tools = slices.Concat(files, s.shared, t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed

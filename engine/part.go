@@ -209,6 +209,7 @@ type Place struct {
 	Sandbox   *sandbox.Sandbox              // of its commands; nil: they run without one
 	Worktree  string                        // its directory; "": it is the workspace of the session
 	Agent     *agent.Sub                    // whose it is; nil: the session's
+	Named     []string                      // the tools that its definition names, as rules; nil: it names none
 	Paths     func() permission.PathContext // in which paths are judged there
 }
 

@@ -370,8 +370,9 @@ var (
 // at the same time.
 func (s *Session) setSystem(p *Project) {
 	var found instructions.Found
-	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: slices.Concat(s.chosen.listed(), s.Host().Tools, s.Host().Own),
-		Date: time.Now(), Dir: s.ws.Dir(), MoreDirs: s.engine.PathContext().Roots,
+	prompt := agent.Prompt{Role: roleText, Help: helpText,
+		Tools: slices.Concat(s.chosen.listed(), s.Host().Tools, s.Host().Own),
+		Date:  time.Now(), Dir: s.ws.Dir(), MoreDirs: s.engine.PathContext().Roots,
 		Custom: s.options.System}
 	if !p.options.Bare {
 		found = instructions.Load(p.texts)

@@ -14,8 +14,8 @@ import (
 	"github.com/knack-agent/knack/run/tool"
 )
 
-// Notes is a part with a tool note that keeps text in note.txt of a directory, as a tool for notes does: after text of strangers only if the user agrees,
-// and never what was read from a secret.
+// Notes is a part with a tool note that keeps text in note.txt of a directory, as a tool for notes does: after text of
+// strangers only if the user agrees, and never what was read from a secret.
 func Notes(dir string) engine.Part {
 	note := func(r func() engine.Reads) tool.Tool {
 		t := tool.New("note", "Keeps a text.", func(_ context.Context, in struct {

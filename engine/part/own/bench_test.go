@@ -44,7 +44,8 @@ func benchmarkCall(b *testing.B, beside int) {
 	tools := part.ToolsOutside(ws, e.Project(), coding.Options{})
 	call := func(name, input string) time.Duration {
 		start := time.Now()
-		res := tool.Call(b.Context(), tools, llm.ToolCall{ID: "1", Name: name, Input: json.RawMessage(input)}, tool.AllowAll, nil)
+		res := tool.Call(b.Context(), tools, llm.ToolCall{ID: "1", Name: name, Input: json.RawMessage(input)},
+			tool.AllowAll, nil)
 		if res.IsError {
 			b.Fatal(llm.TextOf(res.Parts))
 		}

@@ -37,8 +37,8 @@ type Description struct {
 	Approved bool      // it is a project's, which was approved
 }
 
-// Describer returns how a program of the user or, if it is approved, of the project is asked what tool it is. It need not
-// be a tool yet.
+// Describer returns how a program of the user or, if it is approved, of the project is asked what tool it is. It need
+// not be a tool yet.
 func Describer(b engine.Brought, ws workspace.Workspace, name string) (*Description, error) {
 	dirs := []Program{{folder: filepath.Join(b.User, "tools"), dir: b.User}}
 	if b.User == "" {
@@ -97,7 +97,8 @@ func programNamed(dir, name string) (string, error) {
 
 // describer returns the tool that asks the program.
 func (p *Program) describer(ws workspace.Workspace) tool.Tool {
-	return tool.Tool{Name: p.Name, Schema: json.RawMessage(`{"type":"object"}`), Effect: tool.Reads | tool.Writes | tool.Runs,
+	return tool.Tool{Name: p.Name, Schema: json.RawMessage(`{"type":"object"}`),
+		Effect: tool.Reads | tool.Writes | tool.Runs,
 		Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 			return []permission.Subject{{Kind: permission.KindTool, Text: p.Name,
 				Note: "it runs " + p.program + " " + describeFlag}}, nil

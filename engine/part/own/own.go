@@ -245,7 +245,8 @@ func (f *found) search(b engine.Brought, m mark, whose string, reserved func() [
 	}
 	row := layout.Rows(m.kind())[0]
 	for _, dir := range b.Dirs {
-		programs = append(programs, s.add(filepath.Join(dir, filepath.FromSlash(row.Path)), b.Check, engine.PluginDir{}, false)...)
+		at := filepath.Join(dir, filepath.FromSlash(row.Path))
+		programs = append(programs, s.add(at, b.Check, engine.PluginDir{}, false)...)
 	}
 	return programs
 }
@@ -289,7 +290,8 @@ func (s *searcher) add(dir string, check func(string, []byte) error, plugin engi
 
 // findIn returns what has a mark in a directory. check is that of a project; nil: nobody approves the files. mine means
 // that it lies in the user's configuration directory.
-func findIn(dir string, m mark, check func(string, []byte) error, mine bool) (programs []*Program, problems []knack.Problem) {
+func findIn(dir string, m mark, check func(string, []byte) error, mine bool) (programs []*Program,
+	problems []knack.Problem) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -26,7 +26,8 @@ func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspac
 			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
 		}
 	}
-	if p.check != nil || p.definition.Type != "" || p.definition.outside() { // nobody is asked before a process answers for a hook
+	// Nobody is asked before a process answers for a hook.
+	if p.check != nil || p.definition.Type != "" || p.definition.outside() {
 		if err := gate.OnlyApproved(c.Args, ws.Dir(), p.agreed()); err != nil {
 			return c, fmt.Errorf("%s was not run: %w: put it into %s", p.Name, err, p.agreed())
 		}

@@ -1,8 +1,8 @@
-// Package tasks is the part with the tools TaskCreate, TaskGet, TaskUpdate and TaskList, by which models of Anthropic know
-// a list of steps, and with the hooks TaskCreated and TaskCompleted.
+// Package tasks is the part with the tools TaskCreate, TaskGet, TaskUpdate and TaskList, by which models of Anthropic
+// know a list of steps, and with the hooks TaskCreated and TaskCompleted.
 //
-// The list is that of the tool todo; the agents of a session share it through these tools. A model sees either the one or
-// the others: models of Anthropic are trained on these, and for all others todo says the same in a quarter of the text.
+// The list is that of the tool todo; the agents of a session share it through these tools. A model sees either the one
+// or the others: models of Anthropic are trained on these, and for all others todo says the same in half of the text.
 // Whichever it does not see it can still call, because skills name it.
 package tasks
 
@@ -55,6 +55,15 @@ func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	return &engine.Live{Placed: l.placed, Wrap: l.wrap}, nil
 }
 
+// decides reports whether the model decides which tools it sees in a place: an agent whose definition names only the
+// one or the others sees these.
+func (l *live) decides(in engine.Place) bool {
+	names := func(all ...string) bool {
+		return slices.ContainsFunc(in.Named, func(rule string) bool { return slices.Contains(all, rule) })
+	}
+	return l.both && names("todo", "TodoWrite", "TodoRead") == names("TaskCreate", "TaskGet", "TaskUpdate", "TaskList")
+}
+
 // known reports whether the model of the session knows these tools by heart.
 func (l *live) known() bool {
 	return l.conv != nil && strings.Contains(strings.ToLower(l.conv.LastModel().ID), "claude")
@@ -68,9 +77,9 @@ func (l *live) placed(in engine.Place, o coding.Options) tool.Set {
 }
 
 // wrap hides todo where the model sees these tools.
-func (l *live) wrap(set tool.Set, _ engine.Place) tool.Set {
+func (l *live) wrap(set tool.Set, in engine.Place) tool.Set {
 	i := slices.IndexFunc(set, func(t tool.Tool) bool { return t.Name == "todo" })
-	if i < 0 || !l.both {
+	if i < 0 || !l.decides(in) {
 		return set
 	}
 	set = slices.Clone(set)

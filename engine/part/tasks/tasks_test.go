@@ -50,6 +50,26 @@ func TestModelSees(t *testing.T) {
 	}
 }
 
+// TestAgentSees: an agent whose definition names one set of tools sees it, whatever its model is.
+func TestAgentSees(t *testing.T) {
+	for _, c := range []struct{ model, tools, want string }{
+		{"test/script", "Read, TaskCreate", "TaskCreate"},
+		{"anthropic/claude-opus-5", "Read, TodoWrite", "todo"},
+		{"anthropic/claude-opus-5", "Read, TodoWrite, TaskCreate", "TaskCreate"},
+		{"test/script", "*", "todo"},
+	} {
+		p := enginetest.New(t, "~/.claude/agents/a.md", "---\nname: a\ndescription: d\ntools: \""+c.tools+"\"\n---\nWork.\n")
+		m := llmtest.New(enginetest.Calls("Agent", `{"agent":"a","prompt":"p","description":"d"}`), llmtest.Reply("did"),
+			llmtest.Reply("done"))
+		m.Model = llm.Info{ID: c.model, Window: 100_000}
+		_, s := p.Open(t, p.Options(m), nil, engine.SessionOptions{})
+		enginetest.Run(t, s, "go")
+		if got := listed(m.Requests()[1]); got != c.want {
+			t.Errorf("an agent of %s with %q sees %s, want %s", c.model, c.tools, got, c.want)
+		}
+	}
+}
+
 // TestTasks: the four tools work on the list of todo, and a resumed session has all of it.
 func TestTasks(t *testing.T) {
 	p := enginetest.New(t)

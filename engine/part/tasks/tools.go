@@ -67,7 +67,7 @@ func (l *live) tools(in engine.Place, o coding.Options) tool.Set {
 	for i := range set {
 		t := &set[i]
 		t.Effect, t.Ordered, t.Subjects = tool.Reads, true, harmless(t.Name)
-		if l.both {
+		if l.decides(in) {
 			t.Unlisted = func() bool { return !l.known() }
 		}
 		t.Fields = []tool.Field{{Name: "taskId", Other: []string{"id", "task_id"}}}
