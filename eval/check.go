@@ -84,7 +84,7 @@ func (k *checker) find(ctx context.Context, c Check) (ok bool, found string, err
 		return jsonHas(text, c.At, c.Value)
 	case CommandExits:
 		if k.command == nil {
-			return false, "", errors.New("commands of this set do not run, because it is not trusted")
+			return false, "", errors.New("commands of this set do not run, because it is not trusted (knack trust, or --trust)")
 		}
 		exit, out, err := k.command(ctx, k.dir, c.Value)
 		if err != nil {
