@@ -398,8 +398,8 @@ func (p *proxy) note(host string) {
 }
 
 // passedBy returns a message about a host that a program could not find, as a line of its output says, because it asked
-// for the host without the proxy; "": it did not. host is "" if the line names none. No rule is named: one alone does
-// not help such a program.
+// for the host without the proxy; "": it did not. host is "" if the line names none. No rule is named where rules count:
+// one may be there, and alone it does not help such a program.
 func (p *proxy) passedBy(host, line string) string {
 	const why = ": the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out. "
 	if host == "" {
@@ -411,14 +411,19 @@ func (p *proxy) passedBy(host, line string) string {
 		return ""
 	}
 	text := blockedHost(host) + why
-	if !strings.HasPrefix(line, "ssh:") {
-		return text + useProxy
+	if strings.HasPrefix(line, "ssh:") {
+		text += "ssh cannot use it"
+		if _, err := netip.ParseAddr(host); err == nil {
+			return text // hardly anything else is there
+		}
+		text += "; git does with https://" + host + "/…"
+	} else {
+		text += useProxy
 	}
-	text += "ssh cannot use it"
-	if _, err := netip.ParseAddr(host); err == nil {
-		return text // hardly anything else is there
+	if p.reach != nil || listed(p.hosts, host, "443") || listed(p.hosts, host, "80") {
+		return text
 	}
-	return text + "; git does with https://" + host + "/…"
+	return text + p.howToAllow(host, "")
 }
 
 const useProxy = "Use one that does, such as curl"

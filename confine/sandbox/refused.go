@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -96,8 +97,9 @@ var noNetwork = []string{"network is unreachable", "enetunreach"}
 
 // maxRefused limits the refusals reported for one command; the others are counted, at most maxCounted.
 const (
-	maxRefused = 5
+	maxRefused = 10
 	maxCounted = 1000
+	maxAlike   = 3 // of files in one directory
 )
 
 // A judge returns a message if the policy refuses a path named by a command in dir: the reason and
@@ -118,10 +120,21 @@ func (w *watcher) read(dir string, j judge, host func(name, line string) string)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var found []string
-	add := func(s string) {
-		if s != "" && !slices.Contains(found, s) && len(found) < maxCounted {
-			found = append(found, s)
+	more, alike := 0, map[string]int{}
+	seen := map[string]bool{}
+	add := func(s, dir string) {
+		if s == "" || seen[s] || len(seen) >= maxCounted {
+			return
 		}
+		seen[s] = true
+		if dir != "" {
+			alike[dir]++
+		}
+		if len(found) >= maxRefused || alike[dir] > maxAlike {
+			more++
+			return
+		}
+		found = append(found, s)
 	}
 	for line := range bytes.Lines(w.lines) {
 		if len(line) > 4096 {
@@ -134,14 +147,15 @@ func (w *watcher) read(dir string, j judge, host func(name, line string) string)
 					continue // the program that prints the message, not its subject
 				}
 				if strings.Contains(word, "/") || strings.HasPrefix(word, ".") {
-					add(j.judge(dir, strings.TrimPrefix(word, "file://")))
+					word = strings.TrimPrefix(word, "file://")
+					add(j.judge(dir, word), filepath.Dir(word))
 				}
 			}
 		}
 		if containsAny(low, absences) {
 			for _, word := range words(string(line)) {
 				if strings.HasPrefix(word, "/tmp/") {
-					add(j.absent(word))
+					add(j.absent(word), "")
 				}
 			}
 		}
@@ -151,17 +165,17 @@ func (w *watcher) read(dir string, j judge, host func(name, line string) string)
 				if name, ok := hostIn(word); ok {
 					named = true
 					if !isLoopback(name) && !isResolver(name, low) {
-						add(host(name, low))
+						add(host(name, low), "")
 					}
 				}
 			}
 			if !named && containsAny(low, noNetwork) {
-				add(host("", low))
+				add(host("", low), "")
 			}
 		}
 	}
-	if more := len(found) - maxRefused; more > 1 {
-		found = append(found[:maxRefused], fmt.Sprintf("%d more like these", more))
+	if more > 0 {
+		found = append(found, fmt.Sprintf("%d more like these", more))
 	}
 	return found
 }

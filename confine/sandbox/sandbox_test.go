@@ -227,7 +227,7 @@ func TestManyRefused(t *testing.T) {
 		w.add(fmt.Appendf(nil, "find: cannot delete './.git/hooks/%d': Read-only file system\n", i))
 	}
 	got := w.read("/w", refuseAll{}, nil)
-	if len(got) != maxRefused+1 || got[maxRefused] != "15 more like these" {
+	if len(got) != maxAlike+1 || got[maxAlike] != "17 more like these" {
 		t.Errorf("%q", got)
 	}
 }
@@ -333,7 +333,7 @@ func TestPassedBy(t *testing.T) {
 		{"seen.example", "curl: could not resolve host: seen.example", ""},
 		{"git.example", "ssh: could not resolve hostname git.example: name or service not known",
 			"host git.example is blocked: the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out. ssh " +
-				"cannot use it; git does with https://git.example/…"},
+				"cannot use it; git does with https://git.example/…. To allow it: the setting sandbox.allowHosts"},
 		{"10.0.0.5", "ssh: connect to host 10.0.0.5 port 22: network is unreachable", "host 10.0.0.5 is blocked: the program " +
 			"does not use the sandbox's proxy (HTTPS_PROXY), the only way out. ssh cannot use it"},
 		{"", "[errno 101] network is unreachable", "the network is blocked: the program does not use the sandbox's proxy " +

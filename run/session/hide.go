@@ -54,6 +54,7 @@ func (e *Entry) hide(m mask.Mask) {
 	case e.Note != nil:
 		x := own(&e.Note)
 		hide(m, &x.Model, &x.People, &x.Failed)
+		x.Todos = hideJSON(m, x.Todos)
 		x.Problems = hideProblems(m, x.Problems)
 	case e.TurnEnd != nil:
 		hide(m, &own(&e.TurnEnd).Error)
@@ -62,7 +63,7 @@ func (e *Entry) hide(m mask.Mask) {
 		hide(m, &x.Reason, &x.Summary)
 	case e.Setting != nil:
 		x := own(&e.Setting)
-		hide(m, &x.Title)
+		hide(m, &x.Title, &x.Run)
 		if x.Label != nil {
 			hide(m, &own(&x.Label).Text)
 		}

@@ -23,7 +23,6 @@ import (
 	"github.com/knack-agent/knack/durable/schedule"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	tools "github.com/knack-agent/knack/run/tool/schedule"
 )
@@ -511,7 +510,7 @@ func scheduleHistoryCommand() *cobra.Command {
 			}
 			rows = append(rows, row{Due: o.Due, Omission: &o, text: text})
 		}
-		order.Stable(rows, func(a, b row) int { return a.Due.Compare(b.Due) })
+		slices.SortStableFunc(rows, func(a, b row) int { return a.Due.Compare(b.Due) })
 		rows = rows[max(0, len(rows)-most):]
 		if asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(rows)

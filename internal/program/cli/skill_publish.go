@@ -17,7 +17,6 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/install"
-	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
@@ -60,7 +59,7 @@ index has already stay. A skill with errors is not published.`,
 					index.Skills = append(index.Skills, entry)
 					fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", entry.Name, entry.Digest)
 				}
-				order.Stable(index.Skills, func(a, b install.IndexSkill) int { return strings.Compare(a.Name, b.Name) })
+				slices.SortStableFunc(index.Skills, func(a, b install.IndexSkill) int { return strings.Compare(a.Name, b.Name) })
 				data, err := json.MarshalIndent(index, "", "  ")
 				return append(data, '\n'), err
 			})
