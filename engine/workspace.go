@@ -198,14 +198,20 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	policy.NoHosts, policy.NoEnv = p.config.DeniedHosts(), p.config.HiddenVariables()
 	if state := p.options.Env; state.StateDir() != "" {
 		policy.State = state.StateFile("sandbox")
-		for _, name := range [...]string{"checkpoints", "sessions", "tmp", "output", "history"} {
-			policy.Secrets = append(policy.Secrets, state.StateFile(name)) // also of .env files, and other projects
+		for _, name := range hiddenState {
+			policy.Secrets = append(policy.Secrets, state.StateFile(name))
 		}
 		policy.Layers = sandbox.LayersOf(state.StateFile("layers"), dir)
 		policy.LayerLimit = int64(set.Sandbox.CacheLimit * (1 << 30))
 	}
 	return policy, nil
 }
+
+// hiddenState are the names in the state directory that commands do not see: what other sessions and projects said, wrote,
+// kept and answered, what servers said, and keys. What belongs to the session is open again, see scratch.
+var hiddenState = [...]string{"batch", "checkpoints", "evals", "history", "mcp", "memories", "output", "projects", "proposed",
+	"provenance.key", "routes.json", "sessions", "skill-secrets-seen.json", "spending.json", "tmp", "usage.json",
+	"worker.log"}
 
 // defaultPolicy returns the policy for the user that env describes. It also hides the secrets of the
 // user who runs the process.
