@@ -265,6 +265,9 @@ func (r *running) message(ctx context.Context, s *engine.Session) (agent.Input, 
 	return s.Attach(ctx, in)
 }
 
+// notTyped begins a message that the program wrote: who reads the conversation later must not take it for the user's.
+const notTyped = "[From the program, not from the user] "
+
 // input returns the message for the model: the task, or a request to go on with it.
 func (r *running) input() agent.Input {
 	t := r.Run.Task
@@ -303,6 +306,7 @@ func (r *running) input() agent.Input {
 			more += "\nThe user has answered, and the run goes on. Make the same call again: the answer is its result."
 		}
 	}
+	more = notTyped + more
 	if t.Skill != "" { // its grants ended with the turn; its text is not sent again
 		in.Parts = append(in.Parts, llm.Text(more))
 		return in
