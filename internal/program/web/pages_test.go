@@ -393,7 +393,7 @@ func TestBatches(t *testing.T) {
 	}
 	x.has("/batches", "in the back session in the background, its messages")
 	if _, body := x.fetch(x.client, x.base+"/batches", nil); !regexp.MustCompile(
-		`<a href="/session\?in=[^"]*&amp;id=s1[^"]*">in the back</a>`).MatchString(body) {
+		`<a href="/session\?id=s1&amp;in=[^"]*">in the back</a>`).MatchString(body) {
 		t.Errorf("it is no link to the session: %s", body)
 	}
 	if strings.Contains(x.page("/batches"), "taken off") {
