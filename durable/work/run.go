@@ -332,7 +332,7 @@ func finished(log *session.Log) (text string, ok bool) {
 	return "", ok
 }
 
-// uncertain returns the calls of the run that have started and have no result, or were cut off when the run was stopped.
+// uncertain returns the calls of the run that have started and have no result, or were cut off when the run stopped.
 func (r *running) uncertain() (rows []batch.Row) {
 	inputs, started := map[string]string{}, map[string]string{}
 	var order []string

@@ -24,7 +24,8 @@ func TestUncertain(t *testing.T) {
 			Input: json.RawMessage(`{"command":"` + id + `"}`)}})
 	}
 	add(session.Entry{Type: session.TypeUser, User: &session.User{Parts: []llm.Part{llm.Text("x")}}})
-	add(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Message: llm.Message{Role: llm.Assistant, Parts: calls}}})
+	answer := llm.Message{Role: llm.Assistant, Parts: calls}
+	add(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Message: answer}})
 	for _, id := range []string{"done", "cut", "open"} {
 		add(session.Entry{Type: session.TypeStarted, Started: &session.Started{Call: id, Name: "bash"}})
 	}

@@ -44,8 +44,8 @@ func runKind(s batch.State) markup.HTML {
 // batches writes the batches and the schedules.
 func (s *Server) batches(r *http.Request, p *page) error {
 	ctx := r.Context()
-	p.begin("Batches", "Batches of tasks, sessions in the background, and prompts that run at certain times. They go on when their "+
-		"conversation ends.")
+	p.begin("Batches", "Batches of tasks, sessions in the background, and prompts that run at certain times. "+
+		"They go on when their conversation ends.")
 	q, err := s.queue(ctx)
 	if err != nil {
 		return err
