@@ -146,6 +146,9 @@ func (w *watcher) read(dir string, j judge, host func(name, line string) string)
 				if i == 0 && isProgram(word) {
 					continue // the program that prints the message, not its subject
 				}
+				if strings.Contains(string(line), "<file:"+word+">") {
+					continue // a page to read
+				}
 				if strings.Contains(word, "/") || strings.HasPrefix(word, ".") {
 					word = strings.TrimPrefix(word, "file://")
 					add(j.judge(dir, word), filepath.Dir(word))

@@ -220,6 +220,15 @@ func TestResolver(t *testing.T) {
 	}
 }
 
+// TestNotRefused: what a message names without its having been refused.
+func TestNotRefused(t *testing.T) {
+	w := &watcher{}
+	w.add([]byte("bwrap: No permissions to make a namespace. See <file:///usr/share/doc/README> operation not permitted\n"))
+	if got := w.read("/w", refuseAll{}, nil); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestManyRefused: a command that is refused many files, such as find -delete, says so in a few lines.
 func TestManyRefused(t *testing.T) {
 	w := &watcher{}

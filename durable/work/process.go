@@ -237,6 +237,7 @@ func (w *worker) supervise(ctx context.Context, l batch.Lease, dir string) (batc
 				<-c.done
 				return a.ended()
 			}
+			a.unanswered = 0
 			if err := a.message(ctx, m); err != nil {
 				return batch.End{}, nil, err
 			}
@@ -244,6 +245,7 @@ func (w *worker) supervise(ctx context.Context, l batch.Lease, dir string) (batc
 			if err := a.beat(ctx, nil); err != nil {
 				return batch.End{}, nil, err
 			}
+			a.listen()
 			c.tell(order{Order: a.order})
 		case <-stop:
 			stop = nil
@@ -263,6 +265,18 @@ type supervisor struct {
 	end   *batch.End  // as the process reported it; nil: it has not
 	kill  *time.Timer // nil: the process is not about to be killed
 	told  bool        // the user knows that the queue cannot be written
+
+	unanswered int  // heartbeats since the process last said something
+	hangs      bool // it gave no sign of life, and was killed
+}
+
+// listen kills the process if it has said nothing for as long as a worker may be silent: it was stopped, or hangs. What
+// counts is the heartbeats that it left without an answer, because a worker that was stopped itself has sent none.
+func (a *supervisor) listen() {
+	if a.unanswered++; a.unanswered > max(3, int(a.Lease/a.Beat)) && !a.hangs {
+		a.hangs = true
+		_ = a.child.cmd.Process.Kill()
+	}
 }
 
 func (a *supervisor) killAfter(d time.Duration) {
@@ -348,6 +362,8 @@ func (a *supervisor) ended() (batch.End, []batch.Row, error) {
 	switch {
 	case a.end != nil:
 		return *a.end, a.late, nil
+	case a.hangs && a.order != batch.Stop:
+		return batch.End{State: batch.Ready, Died: true, Error: "it gave no sign of life and was killed"}, a.late, nil
 	case a.order == batch.Stop:
 		return batch.End{State: batch.Cancelled, Error: "it did not stop in time and was killed"}, a.late, nil
 	case a.kill != nil:

@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // A Start starts the session of a run, or resumes it if an earlier attempt began it: one that this queue knows, or one
@@ -90,6 +91,11 @@ func (r *running) listen(in *bufio.Reader) {
 			continue
 		}
 		silence.Reset(r.Silence)
+		if o.Number == 0 { // a heartbeat has an answer, from which the worker knows that this process lives
+			if r.say(message{}) != nil {
+				r.stop(errStopped)
+			}
+		}
 		r.mu.Lock()
 		waits := r.replies[o.Number]
 		delete(r.replies, o.Number)
@@ -259,6 +265,9 @@ func (r *running) message(ctx context.Context, s *engine.Session) (agent.Input, 
 	return s.Attach(ctx, in)
 }
 
+// notTyped begins a message that the program wrote: who reads the conversation later must not take it for the user's.
+const notTyped = "[From the program, not from the user] "
+
 // input returns the message for the model: the task, or a request to go on with it.
 func (r *running) input() agent.Input {
 	t := r.Run.Task
@@ -297,6 +306,7 @@ func (r *running) input() agent.Input {
 			more += "\nThe user has answered, and the run goes on. Make the same call again: the answer is its result."
 		}
 	}
+	more = notTyped + more
 	if t.Skill != "" { // its grants ended with the turn; its text is not sent again
 		in.Parts = append(in.Parts, llm.Text(more))
 		return in
@@ -322,7 +332,7 @@ func finished(log *session.Log) (text string, ok bool) {
 	return "", ok
 }
 
-// uncertain returns the calls of the run that have started and have no result.
+// uncertain returns the calls of the run that have started and have no result, or were cut off when the run stopped.
 func (r *running) uncertain() (rows []batch.Row) {
 	inputs, started := map[string]string{}, map[string]string{}
 	var order []string
@@ -337,7 +347,7 @@ func (r *running) uncertain() (rows []batch.Row) {
 		case e.Started != nil:
 			started[e.Started.Call] = e.Started.Name
 			order = append(order, e.Started.Call)
-		case e.Result != nil:
+		case e.Result != nil && e.Result.People != tool.Aborted:
 			delete(started, e.Result.ID)
 		}
 	}

@@ -105,6 +105,14 @@ func scripted() error {
 			return err
 		}
 		select {}
+	case "hangs": // the first time
+		if _, err := os.Stat(arg); err == nil {
+			return end(batch.Done, "")
+		}
+		if err := os.WriteFile(arg, nil, 0o600); err != nil {
+			return err
+		}
+		time.Sleep(time.Hour)
 	case "noise":
 		fmt.Println("this is no message")
 		return end(batch.Done, "")
@@ -115,6 +123,13 @@ func scripted() error {
 // worked runs a batch with these prompts until f, which is told what runs do, has closed the channel that it was given,
 // or nothing is left, and returns the runs.
 func worked(t *testing.T, dir string, o batch.Options, f func(q batch.Queue, e Event), prompts ...string) []batch.Run {
+	t.Helper()
+	return workedWithin(t, batch.DefaultLease, dir, o, f, prompts...)
+}
+
+// workedWithin is worked with a lease of its own.
+func workedWithin(t *testing.T, lease time.Duration, dir string, o batch.Options, f func(q batch.Queue, e Event),
+	prompts ...string) []batch.Run {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -137,7 +152,7 @@ func worked(t *testing.T, dir string, o batch.Options, f func(q batch.Queue, e E
 	drain := make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
-		Work(ctx, q, Options{Worker: batch.Worker{ID: "w"}, Jobs: 4, Program: []string{exe}, State: t.TempDir(), Drain: drain,
+		Work(ctx, q, Options{Worker: batch.Worker{ID: "w", Lease: lease}, Jobs: 4, Program: []string{exe}, State: t.TempDir(), Drain: drain,
 			Environ: append(os.Environ(), "KNACK_TEST_RUN=1"), Beat: 20 * time.Millisecond, Grace: 200 * time.Millisecond,
 			Show: func(e Event) {
 				if f != nil {
@@ -208,6 +223,14 @@ func TestCancel(t *testing.T) {
 	}
 	if text := runs[1].End.Error; !strings.Contains(text, "killed") {
 		t.Errorf("deaf: %q", text)
+	}
+}
+
+// TestHangs: a process that gives no sign of life is killed, and the run is begun again, which is no try of its own.
+func TestHangs(t *testing.T) {
+	runs := workedWithin(t, 3*time.Second, t.TempDir(), batch.Options{}, nil, "hangs "+filepath.Join(t.TempDir(), "began"))
+	if r := runs[0]; r.State != batch.Done || r.Attempt < 2 || r.Lost < 1 || r.Failures != 0 {
+		t.Errorf("%+v, %+v", r, r.End)
 	}
 }
 

@@ -40,6 +40,9 @@ type Searcher struct {
 	Context   int  // number of context lines before and after a match
 	Max       int  // stop after this many matches in a file; 0: no limit
 	FirstOnly bool // only the first match is needed
+	// Decode, if not nil, converts the whole of a file whose beginning is not valid UTF-8, for a pattern that has more
+	// than ASCII.
+	Decode func([]byte) []byte
 
 	pattern *Pattern
 	match   *Matcher
@@ -83,6 +86,11 @@ func (s *Searcher) File(r io.Reader) ([]Line, int, error) {
 		data, eof = decodeUTF16(data), true
 	} else if bytes.IndexByte(data[:min(n, binaryPrefix)], 0) >= 0 {
 		return nil, 0, nil
+	} else if s.Decode != nil && !validStart(data, eof) {
+		if data, err = s.rest(r, n, eof); err != nil {
+			return nil, 0, err
+		}
+		data, eof = s.Decode(data), true
 	} else if s.match == nil {
 		if data, err = s.rest(r, n, eof); err != nil {
 			return nil, 0, err
@@ -271,6 +279,14 @@ func (s *Searcher) show(data []byte, start, end int, match bool) {
 func (s *Searcher) lineNumber(data []byte, at int) {
 	s.num += bytes.Count(data[s.numAt:at], []byte{'\n'})
 	s.numAt = at
+}
+
+// validStart reports whether the lines at the start of a file are valid UTF-8.
+func validStart(data []byte, eof bool) bool {
+	if !eof {
+		data = data[:bytes.LastIndexByte(data, '\n')+1]
+	}
+	return utf8.Valid(data)
 }
 
 func isUTF16(data []byte) bool {

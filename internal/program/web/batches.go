@@ -44,7 +44,8 @@ func runKind(s batch.State) markup.HTML {
 // batches writes the batches and the schedules.
 func (s *Server) batches(r *http.Request, p *page) error {
 	ctx := r.Context()
-	p.begin("Batches", "Batches of tasks, and prompts that run at certain times. They go on when their conversation ends.")
+	p.begin("Batches", "Batches of tasks, sessions in the background, and prompts that run at certain times. "+
+		"They go on when their conversation ends.")
 	q, err := s.queue(ctx)
 	if err != nil {
 		return err
@@ -59,14 +60,24 @@ func (s *Server) batches(r *http.Request, p *page) error {
 		if err != nil {
 			return err
 		}
-		all = append(all, c)
+		if !c.Batch.Hidden {
+			all = append(all, c)
+		}
 	}
 	at := excerptOf(r.URL.Query(), len(all), perPage)
-	home := s.dir.engine.Project().Env().Home()
+	env := s.dir.engine.Project().Env()
+	home := env.Home()
 	p.F("<ol class=\"rows\" start=\"%d\">\n", at.first+1)
 	for i := at.first; i < at.end; i++ {
 		c := all[len(all)-1-i] // the last begun first
-		p.F("<li><h2><a href=\"%s\">%s</a>", markup.Address("/batch", "id", c.Batch.ID), cmp.Or(c.Batch.Name, c.Batch.ID))
+		address, name := markup.Address("/batch", "id", c.Batch.ID), cmp.Or(c.Batch.Name, c.Batch.ID)
+		var what markup.Page
+		if id, ok := strings.CutPrefix(c.Batch.ID, batch.BackgroundPrefix); ok {
+			address = sessionAddress(engine.SessionFile{Store: env.Sessions(c.Batch.Dir), ID: id}, "")
+			name = cmp.Or(c.Batch.Name, id)
+			what.F("session in the background, <a href=\"%s\">its messages</a>", markup.Address("/batch", "id", c.Batch.ID))
+		}
+		p.F("<li><h2><a href=\"%s\">%s</a> %s", address, name, what.HTML())
 		for _, state := range states() {
 			if n := c.Totals.Runs[state]; n > 0 {
 				p.F(" %s", chip(runKind(state), fmt.Sprintf("%d %s", n, state)))

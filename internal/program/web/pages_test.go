@@ -383,6 +383,22 @@ func TestBatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	behind := batch.Batch{ID: batch.BackgroundPrefix + "s1", Name: "in the back", Dir: x.Dir, Created: time.Now()}
+	gone := batch.Batch{ID: batch.BackgroundPrefix + "s2", Name: "taken off", Dir: x.Dir, Created: time.Now()}
+	gone.Hidden = true
+	for _, b := range []batch.Batch{behind, gone} {
+		if _, err := q.Submit(ctx, b, items[:1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.has("/batches", "in the back session in the background, its messages")
+	if _, body := x.fetch(x.client, x.base+"/batches", nil); !regexp.MustCompile(
+		`<a href="/session\?id=s1&amp;in=[^"]*">in the back</a>`).MatchString(body) {
+		t.Errorf("it is no link to the session: %s", body)
+	}
+	if strings.Contains(x.page("/batches"), "taken off") {
+		t.Error("a session that was taken off the list is shown")
+	}
 	x.has("/batches", "1 failed", "1 ready", "Schedules", "@daily", "Nothing runs schedules")
 	x.has("/batch?id=b1", "Outcome", "first", "the model was away")
 	if got := x.page("/batch?id=b1&state=ready"); strings.Contains(got, "the model was away") {

@@ -12,7 +12,7 @@ func TestEncodingsKept(t *testing.T) {
 	b := newFixture(t, FileOptions{},
 		"sjis=# \x90\xdd\x92\xe8\x83t\x83@\x83C\x83\x8b\nname = 1\n", "gbk=# \xd6\xd0\xce\xc4\xce\xc4\xbc\xfe\r\nx = 1\r\n",
 		"utf16=\xff\xfeh\x00i\x00\r\x00\n\x00", "latin=caf\xe9\n", "bom=\xef\xbb\xbfx\n", "mac=a\rb\r", "plain=a\nb\n",
-		"mixed=日本語\xff\n", "broken=# \x90\xdd\x92\xe8\x83t\x83@\x83C\x83\x8b\x90\xdd\x92\xe8"+
+		"ends=a\r\nb\nc\r\nd", "mixed=日本語\xff\n", "broken=# \x90\xdd\x92\xe8\x83t\x83@\x83C\x83\x8b\x90\xdd\x92\xe8"+
 			strings.Repeat("\x90\xdd\x92\xe8\x83t\x83@\x83C\x83\x8b", 20)+" \x85\nx = 1\n", "nul=a\x00b\n")
 	b.want(t, "read", `{"path":"sjis"}`, "# 設定ファイル\nname = 1"+note("Shift_JIS"))
 	b.want(t, "read", `{"path":"gbk"}`, "# 中文文件\r\nx = 1\r"+note("GBK"))
@@ -36,6 +36,13 @@ func TestEncodingsKept(t *testing.T) {
 			"th\xe9\n"},
 		{"write", "mac", `"content":"c\nd\n"`, "Wrote mac (4 bytes). It was kept as it is: CR line ends.", "c\rd\r"},
 		{"write", "plain", `"content":"a\r\nb\r\n"`, "Wrote plain (6 bytes).", "a\r\nb\r\n"},
+		{"write", "ends", `"content":"a\nb\nx\nc\ny\n"`,
+			"Wrote ends (14 bytes). It was kept as it is: the line ends of lines that did not change.",
+			"a\r\nb\nx\r\nc\r\ny\r\n"},
+		{"write", "plain", `"content":"a\u0000b"`, "error: DIR/plain: read could not open the file after this change, because " +
+			"it would no longer count as text: remove the file first, if it is to be something else", "a\r\nb\r\n"},
+		{"write", "new", `"content":"a\u0000b"`, "Created new (3 bytes). It is no text: read cannot open it.", "a\x00b"},
+		{"grep", "gbk", `"pattern":"中文"`, "gbk:1: # 中文", ""}, {"grep", "sjis", `"pattern":"^設."`, "sjis:1: 設定", ""},
 		{"edit", "mixed", `"edits":[{"oldText":"本","newText":"é"}]`, "Replaced 1 occurrence in mixed.", "日é語\xff\n"},
 		{"edit", "broken", `"edits":[{"oldText":"x","newText":"y"}]`,
 			"error: DIR/broken is not valid Shift_JIS: it cannot be edited without harm", ""},

@@ -97,6 +97,9 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		searcher := func() *search.Searcher {
 			s := p.Searcher(in.Multiline)
 			s.Context, s.Max, s.FirstOnly = in.Context, limit+1, in.FilesOnly
+			if strings.ContainsFunc(in.Pattern, func(r rune) bool { return r >= utf8.RuneSelf }) {
+				s.Decode = func(data []byte) []byte { return charset.Guess(data).Decode(nil, data) }
+			}
 			return s
 		}
 		if tr.dir == nil {

@@ -86,7 +86,10 @@ func (c *change) encode(content string) (text string, data []byte, kept string, 
 	old, enc, _ := charset.Read(c.old)
 	wide := enc == charset.UTF16LE || enc == charset.UTF16BE
 	if len(c.old) == 0 || !wide && charset.Binary(c.old[:min(len(c.old), readBlock)]) {
-		return content, []byte(content), "", nil
+		if !opens([]byte(content)) {
+			kept = " It is no text: read cannot open it."
+		}
+		return content, []byte(content), kept, nil
 	}
 	if enc == charset.MixedUTF8 {
 		enc = charset.UTF8
@@ -105,10 +108,16 @@ func (c *change) encode(content string) (text string, data []byte, kept string, 
 			content, said = strings.ReplaceAll(content, "\n", "\r\n"), append(said, "CRLF line ends")
 		case breaks == 0 && strings.Contains(old, "\r"):
 			content, said = strings.ReplaceAll(content, "\n", "\r"), append(said, "CR line ends")
+		case strings.Contains(old, "\r\n"):
+			content, said = keepEnds(old, content), append(said, "the line ends of lines that did not change")
 		}
 	}
 	if data, err = enc.Write(content); err == nil && enc != charset.UTF8 {
 		err = c.stillReads(data, content)
+	}
+	if enc == charset.UTF8 && opens(c.old) && !opens(data) {
+		return "", nil, "", fmt.Errorf("%s: read could not open the file after this change, because it would no longer count "+
+			"as text: remove the file first, if it is to be something else", c.abs)
 	}
 	if err != nil {
 		return "", nil, "", fmt.Errorf("%s: %w: remove the file first to write it as UTF-8", c.abs, err)
@@ -117,6 +126,44 @@ func (c *change) encode(content string) (text string, data []byte, kept string, 
 		kept = " It was kept as it is: " + strings.Join(said, "; ") + "."
 	}
 	return content, data, kept, nil
+}
+
+// keepEnds returns content, whose lines all end with "\n", with the line ends of old, which has both kinds, for the lines
+// that it has too. The others end as most lines of old.
+func keepEnds(old, content string) string {
+	if len(old)+len(content) > maxDiff {
+		return content
+	}
+	most := "\n"
+	if crlf := strings.Count(old, "\r\n"); crlf*2 > strings.Count(old, "\n") {
+		most = "\r\n"
+	}
+	lines := strings.SplitAfter(old, "\n")
+	var out strings.Builder
+	at, line := 0, 0 // in old with "\n" alone, and in lines
+	until := func(end int, keep bool) {
+		for at < end && line < len(lines) {
+			if keep {
+				out.WriteString(lines[line])
+			}
+			at += len(lines[line])
+			if strings.HasSuffix(lines[line], "\r\n") {
+				at--
+			}
+			line++
+		}
+	}
+	plainOld := strings.ReplaceAll(old, "\r\n", "\n")
+	for _, e := range udiff.Lines(plainOld, content) {
+		until(e.Start, true)
+		out.WriteString(strings.ReplaceAll(e.New, "\n", most))
+		until(e.End, false)
+	}
+	until(len(plainOld), true)
+	if strings.ReplaceAll(out.String(), "\r\n", "\n") != content { // an edit that was no whole line
+		return content
+	}
+	return out.String()
 }
 
 // diffEdits returns the old text and the edits that replace it with content. The error
