@@ -25,6 +25,9 @@ var coreTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), agent.Tools(), mcp.KnownTools())
 })
 
+// Tools returns what is known of the tools before and after, for display: also the project's own, but none of servers.
+func (c Reloaded) Tools() (was, now tool.Set) { return c.Old.known().tools, c.New.known().tools }
+
 // known is what is known of the tools of a program without a session.
 type known struct {
 	tools    tool.Set
