@@ -173,7 +173,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		if res.IsError {
 			return in, fmt.Errorf("%s cannot be attached: %s", path, res.Parts[0].Text)
 		}
-		s.noteOmitted(path, res)
+		noteOmitted(s.engine.notices.add, path, res)
 		for _, p := range res.Parts {
 			if p.Media == nil {
 				p = llm.Text(fmt.Sprintf("<file path=\"%s\">\n%s\n</file>", html.EscapeString(path), p.Text))
@@ -186,13 +186,13 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 }
 
 // noteOmitted tells the user that the model does not get the image that they named.
-func (s *Session) noteOmitted(path string, res tool.Result) {
+func noteOmitted(add func(knack.Problem), path string, res tool.Result) {
 	d, ok := res.Details.(coding.ReadDetails)
 	if !ok || d.Kind != "image" || slices.ContainsFunc(res.Parts, func(p llm.Part) bool { return p.Media != nil }) {
 		return
 	}
 	lines := strings.Split(llm.TextOf(res.Parts), "\n")
-	s.engine.notices.add(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
+	add(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
 		Message: fmt.Sprintf("@%s: the model gets no image, only this line: %s", path, lines[len(lines)-1])})
 }
 

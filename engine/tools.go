@@ -25,8 +25,9 @@ var coreTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), agent.Tools(), mcp.KnownTools())
 })
 
-// Tools returns what is known of the tools before and after, for display: also the project's own, but none of servers.
-func (c Reloaded) Tools() (was, now tool.Set) { return c.Old.known().tools, c.New.known().tools }
+// A ToolChange are the tools that are known before and after a reload, for display: also the project's own, but none of
+// servers.
+type ToolChange struct{ Old, New tool.Set }
 
 // known is what is known of the tools of a program without a session.
 type known struct {

@@ -252,8 +252,7 @@ func reloadReply(s *engine.Session, c engine.Reloaded) engine.Reply {
 			b.add("%s: %s", what, changes)
 		}
 	}
-	tools, newTools := c.Tools()
-	beside("tools", toolTexts(tools), toolTexts(newTools))
+	beside("tools", toolTexts(c.Tools.Old), toolTexts(c.Tools.New))
 	beside("commands", commandTexts(was), commandTexts(now))
 	b.add("settings: %s; changes to workspace, sandbox and tools take effect at the next start, all others now",
 		difference(was.Values(), now.Values(), func(v engine.Setting) (string, string) {
