@@ -11,8 +11,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/scripts"
 )
 
-// Branch returns why a command line that runs in dir changes a branch that others build on: main, master, or the one that
-// the remote repository begins with; "": it does not.
+// Branch returns why a command line that runs in dir changes a branch that others build on: main, master, or the one
+// that the remote repository begins with; "": it does not.
 func Branch(line, dir string) string {
 	l := look{dir: dir, branches: true}
 	for _, words := range scripts.Words(line) {

@@ -211,7 +211,8 @@ func TestCommands(t *testing.T) {
 	e.until(func() bool { return strings.Contains(e.dump(), `"available_commands_update"`) })
 	e.say(id, "/session")
 	e.must(e.text(id), "Some files of this project are left out", string(id))
-	_, err := e.Prompt(e.ctx(), sdk.PromptRequest{SessionId: id, Prompt: []sdk.ContentBlock{sdk.TextBlock("/welcome you")}})
+	_, err := e.Prompt(e.ctx(), sdk.PromptRequest{SessionId: id,
+		Prompt: []sdk.ContentBlock{sdk.TextBlock("/welcome you")}})
 	if err == nil || !strings.Contains(err.Error(), "is not trusted") || !strings.Contains(err.Error(), "/trust") ||
 		strings.Contains(err.Error(), "knack trust") {
 		t.Errorf("a skill that is not trusted: %v", err)
