@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // MentionPrefix is the prefix that names an agent in a prompt, as in @agent-Explore.
@@ -172,6 +173,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		if res.IsError {
 			return in, fmt.Errorf("%s cannot be attached: %s", path, res.Parts[0].Text)
 		}
+		noteOmitted(s.engine.notices.add, path, res)
 		for _, p := range res.Parts {
 			if p.Media == nil {
 				p = llm.Text(fmt.Sprintf("<file path=\"%s\">\n%s\n</file>", html.EscapeString(path), p.Text))
@@ -181,6 +183,17 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		in.Touched = append(in.Touched, s.place.ws().Path(path))
 	}
 	return in, nil
+}
+
+// noteOmitted tells the user that the model does not get the image that they named.
+func noteOmitted(add func(knack.Problem), path string, res tool.Result) {
+	d, ok := res.Details.(coding.ReadDetails)
+	if !ok || d.Kind != "image" || slices.ContainsFunc(res.Parts, func(p llm.Part) bool { return p.Media != nil }) {
+		return
+	}
+	lines := strings.Split(llm.TextOf(res.Parts), "\n")
+	add(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
+		Message: fmt.Sprintf("@%s: the model gets no image, only this line: %s", path, lines[len(lines)-1])})
 }
 
 // knowModel selects the model of the next turn, because the form of an attached file depends on what it sees. The turn

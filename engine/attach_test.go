@@ -86,8 +86,9 @@ func TestAttachBroken(t *testing.T) {
 	p := newFixture(t, files...)
 	model := llmtest.New()
 	model.Model = llm.Info{ID: "test/script", Window: 1000, Vision: true, Documents: true}
-	_, s := p.open(t, p.options(model), nil, engine.SessionOptions{})
+	e, s := p.open(t, p.options(model), nil, engine.SessionOptions{})
 	for _, name := range names {
+		before := len(e.Notices())
 		in, err := s.Attach(t.Context(), agent.Typed("look at "+engine.Mention(name)))
 		if err != nil {
 			if all[name].MIME == "application/pdf" || name == "Word document" {
@@ -104,6 +105,12 @@ func TestAttachBroken(t *testing.T) {
 		}
 		if sent := odd[name] != nil; sent != (media == 1) || len(in.Parts) == 0 {
 			t.Errorf("%s: %+v", name, in.Parts)
+		}
+		said := e.Notices()[before:]
+		if image := strings.HasPrefix(all[name].MIME, "image/"); media > 0 && len(said) > 0 || image && media == 0 &&
+			strings.Contains(llm.TextOf(in.Parts), "is omitted") && (len(said) != 1 ||
+			!strings.Contains(said[0].Message, "the model gets no image")) {
+			t.Errorf("%s: the user is told %v", name, said)
 		}
 	}
 }

@@ -65,14 +65,16 @@ func builtinPlugins(hosts []BuiltInPlugin) []builtinPlugin {
 		{name: "careful",
 			description: "asks before pushes that replace or delete, and before deletions outside the project",
 			hooks: func(p *Project) []builtinHook {
-				return []builtinHook{{hook.PreToolUse, "Bash", "", func(_ context.Context, in builtinInput) map[string]any {
-					why := careful.Look(in.Input.Command, cmp.Or(in.Dir, p.dir), p.root)
-					if why == "" {
-						return nil
-					}
-					return map[string]any{"hookEventName": hook.PreToolUse, "permissionDecision": "ask",
-						"permissionDecisionReason": "careful@builtin: " + why}
-				}}}
+				return asksFirst("careful", func(in builtinInput) string {
+					return careful.Look(in.Input.Command, cmp.Or(in.Dir, p.dir), p.root)
+				})
+			}},
+		{name: "branches",
+			description: "asks before commits, merges and pushes on main, master or the remote's first branch",
+			hooks: func(p *Project) []builtinHook {
+				return asksFirst("branches", func(in builtinInput) string {
+					return careful.Branch(in.Input.Command, cmp.Or(in.Dir, p.dir))
+				})
 			}},
 	}
 	for _, x := range hosts {
@@ -80,6 +82,18 @@ func builtinPlugins(hosts []BuiltInPlugin) []builtinPlugin {
 			hooks: func(*Project) []builtinHook { return nil }})
 	}
 	return all
+}
+
+// asksFirst returns the hook of a plugin that asks the user before a command for which look says why.
+func asksFirst(plugin string, look func(builtinInput) string) []builtinHook {
+	return []builtinHook{{hook.PreToolUse, "Bash", "", func(_ context.Context, in builtinInput) map[string]any {
+		why := look(in)
+		if why == "" {
+			return nil
+		}
+		return map[string]any{"hookEventName": hook.PreToolUse, "permissionDecision": "ask",
+			"permissionDecisionReason": plugin + "@builtin: " + why}
+	}}}
 }
 
 // checkWritten checks a SKILL.md that was written or edited, and tells the model what is wrong.

@@ -188,6 +188,7 @@ type Reloaded struct {
 	Old, New               *Project
 	OldSkills, NewSkills   []*knack.Skill
 	OldContext, NewContext []agent.Document
+	Tools                  ToolChange
 	Problems               []knack.Problem // of context files
 }
 
@@ -207,7 +208,8 @@ func (e *Engine) reload(ctx context.Context, o Options) (Reloaded, error) {
 	if err := e.Unread.check(now.config.Unread); err != nil {
 		return Reloaded{}, errors.Join(err, now.Close())
 	}
-	c := Reloaded{Old: was, New: now, OldSkills: e.Catalog().Skills()}
+	c := Reloaded{Old: was, New: now, OldSkills: e.Catalog().Skills(),
+		Tools: ToolChange{was.known().tools, now.known().tools}}
 	if err := e.setProject(now); err != nil {
 		return Reloaded{}, errors.Join(err, now.Close())
 	}

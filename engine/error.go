@@ -37,5 +37,10 @@ func Usagef(hint, format string, args ...any) error {
 func PromptHint(hint string) string {
 	return strings.NewReplacer("knack --model provider/name", "/model provider/name, or /model to choose",
 		"knack --model ", "/model ", "knack login ", "/login ", "knack doctor", "/doctor", "knack -c -p 'continue'",
-		"continue").Replace(hint)
+		"continue",
+		// What /trust shows and asks; the others have no command.
+		"knack trust --mcp-", "knack trust --mcp-", "knack trust --revoke", "knack trust --revoke",
+		"knack trust --links", "knack trust --links", "knack trust /", "knack trust /",
+		"knack trust --show", "/trust", "knack trust, or --trust for this run", "/trust", "knack trust", "/trust",
+	).Replace(hint)
 }

@@ -25,6 +25,10 @@ var coreTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), agent.Tools(), mcp.KnownTools())
 })
 
+// A ToolChange are the tools that are known before and after a reload, for display: also the project's own, but none of
+// servers.
+type ToolChange struct{ Old, New tool.Set }
+
 // known is what is known of the tools of a program without a session.
 type known struct {
 	tools    tool.Set

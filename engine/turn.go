@@ -98,13 +98,17 @@ func (t *Turn) newAgent() *agent.Agent {
 	system, _ := s.systemText()
 	a := &agent.Agent{
 		Effort: set.Effort, System: system, Reserve: set.Compaction.Reserve, Keep: set.Compaction.Keep,
-		NoCompact:    set.Compaction.Auto != nil && !*set.Compaction.Auto,
-		Tools:        t.tools(),
-		Rules:        s.matchingRules,
-		Notice:       t.notice,
-		GoOn:         s.parts.goOn,
-		Project:      s.parts.messages(),
-		LeftOut:      leftOut(s.engine.notices.addOnce),
+		NoCompact: set.Compaction.Auto != nil && !*set.Compaction.Auto,
+		Tools:     t.tools(),
+		Rules:     s.matchingRules,
+		Notice:    t.notice,
+		GoOn:      s.parts.goOn,
+		Project:   s.parts.messages(),
+		LeftOut:   leftOut(s.engine.notices.addOnce),
+		Whole: func(reason string) {
+			s.engine.notices.addOnce(knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Info,
+				Message: "messageThreads has no effect: " + reason + ", so that each request is sent whole"})
+		},
 		DynamicTools: s.servers.Tools, MoreTools: s.servers.Incomplete, Aliases: t.host.Aliases,
 		SkillTools: skillTools{s.parts, s.place.now, s.coding, s.Catalog, s.options.Tools, p.withholds}.of,
 		Missing:    s.servers.Missing,

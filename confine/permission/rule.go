@@ -67,6 +67,10 @@ func ParseRule(text string, o Origin) (Rule, error) {
 	if !closed {
 		return Rule{}, fmt.Errorf("%q is not closed", text)
 	}
+	if rest := after(pattern); rest != "" {
+		return Rule{}, fmt.Errorf("%q: %q stands after the bracket that closes the pattern; write each rule by itself",
+			text, rest+")")
+	}
 	pattern = strings.TrimSpace(pattern)
 	r := Rule{Tool: name, Pattern: pattern, Origin: o}
 	if pattern == "" {
@@ -101,6 +105,32 @@ func ParseRule(text string, o Origin) (Rule, error) {
 		}
 	}
 	return r, nil
+}
+
+// after returns what stands after the bracket that closes a pattern, as in "ls:*)(x"; "": nothing. Brackets without a
+// partner, and those of a pattern with quotes, may be text.
+func after(pattern string) string {
+	if strings.ContainsAny(pattern, "\"'`\\") {
+		return ""
+	}
+	depth, end := 1, -1
+	for i := range len(pattern) {
+		switch pattern[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		if depth == 0 && end < 0 {
+			end = i + 1
+		} else if depth < 0 {
+			return ""
+		}
+	}
+	if depth != 1 || end < 0 {
+		return ""
+	}
+	return strings.TrimSpace(pattern[end:])
 }
 
 // ParseRules parses a list of rules. The Problems report the rules that cannot be parsed and those

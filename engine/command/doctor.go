@@ -29,7 +29,7 @@ func doctor(_ context.Context, s *engine.Session, _ string) (engine.Reply, error
 	}
 	var b strings.Builder
 	x.Write(&b, s.Engine().Project())
-	return engine.Reply{Text: strings.TrimRight(b.String(), "\n"), Value: x}, nil
+	return engine.Reply{Text: engine.PromptHint(strings.TrimRight(b.String(), "\n")), Value: x}, nil
 }
 
 // A Checkup is what `knack doctor` and /doctor tell.

@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 func setModel(ctx context.Context, s *engine.Session, name string) (engine.Reply, error) {
@@ -245,6 +246,14 @@ func reloadReply(s *engine.Session, c engine.Reloaded) engine.Reply {
 		text, _ := json.Marshal(d)
 		return d.Name, string(text)
 	}))
+	beside := func(what string, was, now [][2]string) {
+		text := difference(was, now, func(v [2]string) (string, string) { return v[0], v[1] })
+		if _, changes, _ := strings.Cut(text, ", "); changes != "" {
+			b.add("%s: %s", what, changes)
+		}
+	}
+	beside("tools", toolTexts(c.Tools.Old), toolTexts(c.Tools.New))
+	beside("commands", commandTexts(was), commandTexts(now))
 	b.add("settings: %s; changes to workspace, sandbox and tools take effect at the next start, all others now",
 		difference(was.Values(), now.Values(), func(v engine.Setting) (string, string) {
 			return v.Key, string(v.Value)
@@ -261,6 +270,22 @@ func reloadReply(s *engine.Session, c engine.Reloaded) engine.Reply {
 	return engine.Reply{Text: b.text(), Value: map[string]any{"skills": len(c.NewSkills),
 		"templates": len(now.Templates()),
 		"agents":    len(now.Agents()), "problems": bad}}
+}
+
+// toolTexts returns the names of tools, each with what its user can see of it.
+func toolTexts(set []tool.Tool) (all [][2]string) {
+	for _, t := range set {
+		all = append(all, [2]string{t.Name, t.Description + "\x00" + string(t.Schema)})
+	}
+	return all
+}
+
+// commandTexts returns the names of a project's commands, each with its description.
+func commandTexts(p *engine.Project) (all [][2]string) {
+	for _, c := range p.Commands() {
+		all = append(all, [2]string{c.Name, c.Description})
+	}
+	return all
 }
 
 // difference describes how many items there are now, and which were added, changed or removed.

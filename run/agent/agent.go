@@ -52,6 +52,8 @@ type Agent struct {
 	// LeftOut is told, with each request, of the tools that the model does not get, and why, see [llm.Request]. Any
 	// goroutine may call it; nil: nobody is told.
 	LeftOut func(tool, reason string)
+	// Whole is told why requests are sent whole, see [llm.Request]. Any goroutine may call it; nil: nobody is told.
+	Whole func(reason string)
 	// Missing returns a func that says why a tool that does not exist is missing, such as that of a server that is down;
 	// nil: nothing is known about it. The func may wait. nil: nothing is known of any.
 	Missing func(name string) func(context.Context) string

@@ -250,6 +250,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 		req := &llm.Request{
 			System: r.System, Tools: r.tools(state).Specs(), Messages: withhold(r.messages(), withheld),
 			Effort: effort, Session: r.log.ID(), Memo: r.log.Memo(), LeftOut: r.LeftOut,
+			Whole: r.Whole,
 		}
 		r.emit(Event{Request: &Request{Model: model.Info().ID, Effort: effort, Attempt: attempt}})
 		done := r.debugRequest(model, req)

@@ -135,6 +135,9 @@ type Request struct {
 	// they take, or because it has refused their definition, and why. It may be nil.
 	LeftOut func(tool, reason string) `json:"-"`
 
+	// Whole is told, with each request, why it is sent whole although [Endpoint.Threads] is set. It may be nil.
+	Whole func(reason string) `json:"-"`
+
 	// Search lets the provider search the web for the answer, with a tool of its own beside Tools; nil: it does not.
 	// Adapters of formats that have none fail with the kind Invalid.
 	Search *Search `json:",omitempty"`

@@ -1,5 +1,5 @@
 // Package careful recognizes commands that are hard to undo: pushes that rewrite or delete what a remote repository
-// has, and deletions outside the project.
+// has, deletions outside the project, and changes of branches that others build on.
 //
 // It is for asking a person, not for security: a program can delete files in many other ways.
 package careful
@@ -29,7 +29,12 @@ func Look(line, dir, root string) string {
 	return ""
 }
 
-type look struct{ dir, root string } // dir is "" if it is not known
+// A look follows one command line.
+type look struct {
+	dir, root string // dir is "" if it is not known
+	branches  bool   // look for changes of branches, and for nothing else
+	branch    string // that an earlier command switched to; "": none did
+}
 
 // wrappers run the command that follows them. The letters are the options that take the next word as their value.
 var wrappers = map[string]string{"sudo": "CDghpRTu", "doas": "Cu", "env": "uCS", "nice": "n", "nohup": "", "time": "fo",
@@ -61,6 +66,11 @@ func (l *look) command(words []string, depth int) string {
 	switch name {
 	case "cd", "pushd":
 		l.dir = l.change(args)
+	case "git":
+		if l.branches {
+			return l.git(args)
+		}
+		return push(args)
 	case "rm", "rmdir", "unlink", "shred":
 		return l.deletes(name, operands(args))
 	case "find":
@@ -78,8 +88,6 @@ func (l *look) command(words []string, depth int) string {
 			}
 		}
 		return l.deletes("find", places)
-	case "git":
-		return push(args)
 	case "sh", "bash", "zsh", "dash", "ksh":
 		i := slices.IndexFunc(args, func(a string) bool { // -c, -lc
 			return len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.Contains(a, "c")
@@ -136,6 +144,9 @@ func operands(args []string) (all []string) {
 }
 
 func (l *look) deletes(name string, paths []string) string {
+	if l.branches {
+		return ""
+	}
 	for _, p := range paths {
 		if !filepath.IsAbs(p) && p != "" && !strings.HasPrefix(p, "~") {
 			if l.dir == "" {

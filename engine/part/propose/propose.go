@@ -119,6 +119,9 @@ func (l live) run(ctx context.Context, in input) (tool.Result, error) {
 	case !l.Interactive():
 		return tool.Errorf("Nothing was written: nobody can agree to a skill here. Say in your answer what you would " +
 			"have proposed."), nil
+	case l.Mode() == permission.Plan:
+		return tool.Errorf("Nothing was asked: in plan mode nothing is written. Put what you would propose into the " +
+			"plan."), nil
 	case n == 0 || n > maxProposals:
 		return tool.Errorf("Nothing was asked: give 1 to %d proposals.", maxProposals), nil
 	case why != "":

@@ -127,6 +127,16 @@ func TestYes(t *testing.T) {
 	}
 }
 
+// TestPlanMode: in plan mode nobody is asked, as for any other write.
+func TestPlanMode(t *testing.T) {
+	p := enginetest.New(t, "~/.claude/skills/notes/SKILL.md", notes)
+	s, out := propose(t, p, "yes", own(), enginetest.Calls("EnterPlanMode", `{}`))
+	if len(s.asked) != 0 || !strings.Contains(out, "in plan mode nothing is written") ||
+		s.read(t, ".claude/skills/notes/SKILL.md") != notes {
+		t.Errorf("%+v\n%s", s.asked, out)
+	}
+}
+
 // TestNo: a no leaves no file, and nothing of the proposal in later requests.
 func TestNo(t *testing.T) {
 	p := enginetest.New(t, "~/.claude/skills/notes/SKILL.md", notes)

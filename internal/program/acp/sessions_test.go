@@ -198,14 +198,28 @@ func TestNever(t *testing.T) {
 // TestCommands: commands reply, and what replaces the session keeps the client's ID.
 func TestCommands(t *testing.T) {
 	e := newEditor(t, llmtest.New(llmtest.Reply("In the new one.")), nil,
-		".claude/skills/welcome/SKILL.md", "---\nname: welcome\ndescription: Welcomes people\n---\nWelcome $ARGUMENTS.\n")
+		".claude/skills/welcome/SKILL.md", "---\nname: welcome\ndescription: Welcomes people\n---\nWelcome $ARGUMENTS.\n",
+		".knack/tools/count", "#!/bin/sh\n# knack-tool: {\"description\": \"Counts.\"}\necho 1\n",
+		".knack/commands/tell", "#!/bin/sh\n# knack-command: Tells\necho told\n")
+	for _, name := range []string{"tools/count", "commands/tell"} {
+		if err := os.Chmod(filepath.Join(e.dir, ".knack", filepath.FromSlash(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	e.approve = pick(t, sdk.PermissionOptionKindAllowOnce)
 	id := e.begin()
 	e.until(func() bool { return strings.Contains(e.dump(), `"available_commands_update"`) })
 	e.say(id, "/session")
 	e.must(e.text(id), "Some files of this project are left out", string(id))
+	_, err := e.Prompt(e.ctx(), sdk.PromptRequest{SessionId: id,
+		Prompt: []sdk.ContentBlock{sdk.TextBlock("/welcome you")}})
+	if err == nil || !strings.Contains(err.Error(), "is not trusted") || !strings.Contains(err.Error(), "/trust") ||
+		strings.Contains(err.Error(), "knack trust") {
+		t.Errorf("a skill that is not trusted: %v", err)
+	}
 	e.say(id, "/trust")
 	e.until(func() bool { return strings.Contains(e.dump(), `"name":"welcome"`) })
+	e.must(e.text(id), "tools: new count", "commands: new tell")
 	e.say(id, "/new")
 	e.must(e.text(id), "This is now the session ")
 	e.say(id, "hello")

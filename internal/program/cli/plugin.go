@@ -32,7 +32,10 @@ may run. Nothing of a plugin runs while it is installed.
 
 Every file is recorded in skills.lock and verified when the plugin is loaded and
 before anything of it runs. If a file was changed, added or removed, the plugin is
-not used until you accept the difference (knack skill diff, knack skill accept).`,
+not used until you accept the difference (knack skill diff, knack skill accept).
+
+The program has plugins of its own, which "knack plugin enable NAME@builtin" turns on:
+careful asks before deletions outside the project, branches before commits on main.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

@@ -98,7 +98,7 @@ func TestSlashTrust(t *testing.T) {
 	k.types("n\n")
 	k.enters("/inspect this")
 	k.expect(`error: unknown command: /inspect`)
-	k.expect(`hint: knack trust --show: the project has templates`)
+	k.expect(`hint: /trust: the project has templates`)
 	k.enters("/trust")
 	k.expect(`(?s)Trust the folder .*\?.*\x1b\[\?2004h  : `)
 	k.types("2\r")

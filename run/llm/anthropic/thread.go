@@ -52,6 +52,9 @@ func keep(b *wire.Body, whole *request) {
 func (m *model) ask(ctx context.Context, url string, header http.Header, req *llm.Request,
 	made map[string]bool) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
+		if m.e.Threads && req.Whole != nil && (made[noThreads] || m.deaf.Load()) {
+			req.Whole("the server does not keep conversations")
+		}
 		deaf := false // a request that continued was refused, and nobody knows why
 		for again := true; again; {
 			again = false

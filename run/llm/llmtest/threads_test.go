@@ -126,7 +126,13 @@ func TestThreads(t *testing.T) {
 func TestNoThreads(t *testing.T) {
 	for _, calls := range []bool{true, false} {
 		for _, kind := range []llmtest.Threads{llmtest.NoThreads, llmtest.IgnoreThreads} {
-			s, _ := talked(t, true, calls, kind, undisturbed)
+			said := ""
+			s, _ := talked(t, true, calls, kind, func(_ *llmtest.Server, _ int, req *llm.Request) {
+				req.Whole = func(reason string) { said = reason }
+			})
+			if said == "" {
+				t.Errorf("%v, %v: nobody is told that requests are sent whole", kind, calls)
+			}
 			all := s.Requests()
 			if len(all) != 8+1 {
 				t.Errorf("%v, %v: %d requests; refused: %q", kind, calls, len(all), s.Refused())
