@@ -54,7 +54,7 @@ func (e *Entry) hide(m mask.Mask) {
 	case e.Note != nil:
 		x := own(&e.Note)
 		hide(m, &x.Model, &x.People, &x.Failed)
-		x.Todos, x.Problems = hideJSON(m, x.Todos), hideProblems(m, x.Problems)
+		x.Problems = hideProblems(m, x.Problems)
 	case e.TurnEnd != nil:
 		hide(m, &own(&e.TurnEnd).Error)
 	case e.Release != nil:

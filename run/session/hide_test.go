@@ -93,7 +93,7 @@ func identifies(of reflect.Type, field string) bool {
 	case "ID", "Name", "Call", "Tool", "Skill", "Hash", "Uses", "Effort", "Retain", "Server", "MessageID", "Dir",
 		"Touched", "Log", "Spent", "Hook", "Opaque", "Stop", "Rule", "Path", "Risk", "Hooks", "Sandbox", "Grants", "Denies", "Ignored",
 		"Accepted", "Tools", "Loaded", "Found", "Rules", "Servers", "Withheld", "Missing", "Suggested", "Skills", "Dropped",
-		"UserOnly", "Run":
+		"UserOnly":
 		return true
 	}
 	return false
