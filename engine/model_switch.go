@@ -87,7 +87,7 @@ func switchOf(from, to llm.Info, requested string, last llm.Usage, at time.Time)
 	return sw
 }
 
-// lastAnswered returns when a model last answered, and its ID; the zero time: none has.
+// lastAnswered returns when a model last answered, and its ID; the zero time and "": none has.
 func lastAnswered(log *session.Log) (at time.Time, id string) {
 	for e := range log.Backward() {
 		if e.Answer != nil {
@@ -97,9 +97,8 @@ func lastAnswered(log *session.Log) (at time.Time, id string) {
 	return at, ""
 }
 
-// resumed asks the hooks about the model that the command line, a kit or the agent that leads gives a conversation
-// which another one has answered.
-// Nobody can be asked yet.
+// resumed asks the hooks about the model that the command line, a kit or the agent that leads gives to a conversation in
+// which another model has answered. The user cannot be asked yet, so that a hook which wants that refuses the model.
 func (h *sessionHooks) resumed(ctx context.Context, log *session.Log, to llm.Info, name string) error {
 	at, was := lastAnswered(log)
 	if h == nil || was == "" || was == to.ID {

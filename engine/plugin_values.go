@@ -12,8 +12,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
-// SecretAccount is the name under which [Keys] have a value of a skill, or with skill "" of a plugin: for one source, with
-// one content. Nothing in it is secret.
+// SecretAccount is the name under which [Keys] have a value of a skill, or with skill "" of a plugin: for one source,
+// with one content. Nothing in it is secret.
 func SecretAccount(skill, source, hash, name string) string {
 	return strings.Join([]string{skill, source, hash, name}, "\n")
 }
@@ -29,8 +29,8 @@ type pluginValues struct {
 	missing []string          // keys of what is required and has no value
 }
 
-// readValues reads the values that the user gave to the plugin with the content that it has now. The error says what could
-// not be read; the others are there.
+// readValues reads the values that the user gave to the plugin with the content that it has now. The error says what
+// could not be read; the others are there.
 func (x *usedPlugin) readValues(env Env) error {
 	if len(x.UserConfig) == 0 {
 		return nil

@@ -282,7 +282,7 @@ func (t *worktree) pushURLs(remote string) []string {
 		return nil
 	}
 	if out, ok := t.run("remote", "get-url", "--push", "--all", remote); ok {
-		return strings.Fields(out)
+		return strings.FieldsFunc(out, func(r rune) bool { return r == '\n' }) // a path may have spaces
 	}
 	return []string{remote}
 }

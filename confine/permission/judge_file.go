@@ -25,7 +25,8 @@ func (j *judge) path(s Subject) {
 		j.incomplete(s, err)
 		return
 	} else if rule != "" {
-		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Origin: originOf(rule, j.rules.Deny), Reason: reasonOtherName}, "")
+		origin := originOf(rule, j.rules.Deny)
+		j.add(Judged{Subject: s, Verdict: Deny, Rule: rule, Origin: origin, Reason: reasonOtherName}, "")
 		return
 	}
 	j.file(s, n, nil, false)

@@ -100,6 +100,9 @@ func TestOuterPush(t *testing.T) {
 	g.git("repo", "remote", "add", "far", "https://e.example/x.git")
 	g.git("repo", "remote", "add", "hosted", "me@e.example:x.git")
 	g.git("repo", "remote", "add", "url", "file://"+bare)
+	spaced := filepath.Join(g.top, "our shared.git")
+	g.git("repo", "init", "--quiet", "--bare", spaced)
+	g.git("repo", "remote", "add", "spaced", spaced)
 	both := bare + "/objects " + bare + "/refs"
 	for line, want := range map[string]string{
 		"git push":                       both,
@@ -107,6 +110,7 @@ func TestOuterPush(t *testing.T) {
 		"git push -u url HEAD":           both,
 		"git push ../bare.git HEAD":      both,
 		"git push ../bare HEAD":          both,
+		"git push spaced HEAD":           spaced + "/objects " + spaced + "/refs",
 		"git push far HEAD":              "",
 		"git push hosted HEAD":           "",
 		"git push " + g.top + "/no HEAD": "",

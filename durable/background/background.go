@@ -7,7 +7,6 @@
 package background
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,14 +148,22 @@ func Text(t batch.Task) string {
 // ErrNone means that there is no such session in the background.
 var ErrNone = errors.New("there is no such session in the background")
 
-// Find returns the session that an ID means, or the beginning or the end of one, or a name.
+// Find returns the session that an ID means, or the beginning or the end of one, or a name. Without one the error is
+// [ErrNone]; that several are meant is an error, too.
 func Find(ctx context.Context, q batch.Queue, id string) (Session, error) {
-	if one, err := List(ctx, q, id); err != nil || len(one) == 1 && id != "" {
-		return append(one, Session{})[0], err
+	if id == "" {
+		return Session{}, ErrNone
+	}
+	exact, err := List(ctx, q, id)
+	if err != nil {
+		return Session{}, err
+	}
+	if len(exact) == 1 {
+		return exact[0], nil
 	}
 	all, err := List(ctx, q, "")
-	if err != nil || id == "" {
-		return Session{}, cmp.Or(err, ErrNone)
+	if err != nil {
+		return Session{}, err
 	}
 	var found []Session
 	for _, s := range all {
@@ -182,13 +189,15 @@ func Begin(ctx context.Context, q batch.Queue, s Session, t batch.Task) error {
 	return add(ctx, q, b, s.ID, t)
 }
 
-// noLimit is how long a question waits: nobody is asked twice, and no answer is no answer.
+// noLimit is how long a question waits. The limit of a batch would turn silence into a no; here the user answers, whenever
+// that is.
 const noLimit = 100 * 365 * 24 * time.Hour
 
 // ErrWaits means that a session waits for an answer, which must come first.
 var ErrWaits = errors.New("it waits for an answer")
 
-// Send adds a message to a session: it works on it after those that it has.
+// Send adds a message to a session, which works on it after those that it has. The error is [ErrWaits] while it waits
+// for an answer.
 func Send(ctx context.Context, q batch.Queue, s Session, t batch.Task) error {
 	if s.State == Waiting {
 		return ErrWaits
@@ -196,7 +205,8 @@ func Send(ctx context.Context, q batch.Queue, s Session, t batch.Task) error {
 	return add(ctx, q, s.Batch, s.ID, t)
 }
 
-// add submits a message under the first key that is free: of two programs that do so at once, both messages count.
+// add submits a message under the first key that is free, so that neither message is lost if two programs send one at
+// once.
 func add(ctx context.Context, q batch.Queue, b batch.Batch, session string, t batch.Task) error {
 	t.Session, t.Needs = session, max(t.Needs, batch.SessionVersion)
 	one, err := List(ctx, q, session)
@@ -236,7 +246,8 @@ func Stop(ctx context.Context, q batch.Queue, s Session) error { return q.Cancel
 // ErrWorks means that a session still has something to do.
 var ErrWorks = errors.New("it has not ended")
 
-// Remove takes a session off the list. The conversation stays, and so does what it cost.
+// Remove takes a session off the list. The conversation stays, and so does what it cost. The error is [ErrWorks] if the
+// session has not ended.
 func Remove(ctx context.Context, q batch.Queue, s Session) error {
 	if s.State.Working() || s.State == Waiting {
 		return ErrWorks

@@ -9,7 +9,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// holdTries is how often Hold tries again.
+// holdTries is how often Hold tries again, 10 ms apart: Held locks the file for a moment.
 const holdTries = 30
 
 // Hold marks this process as the one that works on a batch, until it ends or calls release. It reports false if another
@@ -24,7 +24,7 @@ func (q *Queue) Hold(batch string) (release func(), ok bool, err error) {
 		if err != nil || try == holdTries {
 			return nil, false, err
 		}
-		time.Sleep(10 * time.Millisecond) // another process looks, for a moment
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -127,8 +127,8 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 	cat := ReadSkills(context.Background(), p).Catalog
 	x := &Checkup{
 		Version: p.Version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Dir: p.Dir(),
-		Servers: e.Models().Servers(), Trusted: !e.NeedsTrust(), Folder: e.Trusted(), Skills: map[string]int{}, Off: []offItem{},
-		Problems: append([]knack.Problem{}, e.Problems()...), Unused: p.Foreign().Unused(),
+		Servers: e.Models().Servers(), Trusted: !e.NeedsTrust(), Folder: e.Trusted(), Skills: map[string]int{},
+		Off: []offItem{}, Problems: append([]knack.Problem{}, e.Problems()...), Unused: p.Foreign().Unused(),
 	}
 	x.LanguageServers, x.Formatters, x.UnusedServers = languageServers(p)
 	for _, q := range cat.Problems() {

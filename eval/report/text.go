@@ -322,7 +322,8 @@ func Found(p *eval.Report) string {
 			wrong += len(q.Trials) - q.OK
 		}
 	}
-	return fmt.Sprintf("by %d of %d queries that should, and by %d of %d others", g.Recall.Hits, g.Recall.Of, wrong, others)
+	return fmt.Sprintf("by %d of %d queries that should, and by %d of %d others", g.Recall.Hits, g.Recall.Of, wrong,
+		others)
 }
 
 // Short writes the result of one skill in five lines.

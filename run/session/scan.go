@@ -56,8 +56,8 @@ func scanEntry(line []byte) (e Entry, ok bool) {
 
 // briefType returns the type that a word names; "" for the types of which all is wanted.
 func briefType(word []byte) Type {
-	for _, t := range [...]Type{TypeResult, TypeAnswer, TypeStarted, TypeDecision, TypeUser, TypeNote, TypeTurnEnd, TypeSeen,
-		TypeListing} {
+	for _, t := range [...]Type{TypeResult, TypeAnswer, TypeStarted, TypeDecision, TypeUser, TypeNote, TypeTurnEnd,
+		TypeSeen, TypeListing} {
 		if string(word) == string(t) {
 			return t
 		}

@@ -61,8 +61,8 @@ func command(s *engine.Session, message string, leave Leave) (engine.Reply, erro
 	return engine.Reply{Quit: true}, nil
 }
 
-// interrupts reports whether the front end of a session, when it quits, interrupts a turn. This command may be the only
-// thing that runs.
+// interrupts reports whether the front end of a session, when it quits, interrupts a turn. That something runs does not
+// say so: it may be this command alone.
 func interrupts(log *session.Log) bool {
 	for e := range log.Backward() {
 		switch {

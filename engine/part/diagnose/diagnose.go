@@ -167,8 +167,8 @@ func (l *live) server(in place, path string) *server {
 
 // hangs tells the user, once, that a server does not answer.
 func (l *live) hangs(d *Server, owes time.Duration) {
-	l.once("hangs "+d.Name, fmt.Sprintf("The language server %s (%s) has not answered for %s. Knack goes on without waiting for it; "+
-		"what it finds is told when it answers.", plain.Line(d.Name), plain.Line(d.From),
+	l.once("hangs "+d.Name, fmt.Sprintf("The language server %s (%s) has not answered for %s. Knack goes on without waiting "+
+		"for it; what it finds is told when it answers.", plain.Line(d.Name), plain.Line(d.From),
 		max(owes, time.Second).Round(time.Second)))
 }
 

@@ -48,8 +48,8 @@ func (l *live) note(a engine.Asking, _ session.State) *session.Note {
 			continue
 		}
 		if line := Told(context.Background(), k, l.has); line != "" {
-			return &session.Note{People: line, Warns: true, Model: line + ". Nothing was installed. If it matters for what you " +
-				"do, ask the user before you install anything."}
+			return &session.Note{People: line, Warns: true, Model: line + ". Nothing was installed. If it matters for what " +
+				"you do, ask the user before you install anything."}
 		}
 	}
 	return nil

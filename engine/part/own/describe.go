@@ -37,8 +37,8 @@ type Description struct {
 	Approved bool      // it is a project's, which was approved
 }
 
-// Describer returns how a program of the user or, if it is approved, of the project is asked what tool it is. It need
-// not be a tool yet.
+// Describer returns how a program of the user or, if it is approved, of the project is asked what tool it is. The
+// program need not be a tool yet.
 func Describer(b engine.Brought, ws workspace.Workspace, name string) (*Description, error) {
 	dirs := []Program{{folder: filepath.Join(b.User, "tools"), dir: b.User}}
 	if b.User == "" {
@@ -49,10 +49,7 @@ func Describer(b engine.Brought, ws workspace.Workspace, name string) (*Descript
 		dirs = append(dirs, Program{folder: at, dir: dir, check: b.Check})
 	}
 	for _, at := range dirs {
-		program, err := programNamed(at.folder, name)
-		if err != nil {
-			return nil, err
-		}
+		program := programNamed(at.folder, name)
 		if program == "" {
 			continue
 		}
@@ -65,7 +62,7 @@ func Describer(b engine.Brought, ws workspace.Workspace, name string) (*Descript
 		}
 		data, err := regular.Read(program, maxProgram)
 		if err == nil && p.check != nil {
-			err = p.check(program, data) // these bytes, whatever was there a moment ago
+			err = p.check(program, data) // of the bytes whose sum is kept: the file may have changed since
 		}
 		if err != nil {
 			return nil, err
@@ -77,10 +74,10 @@ func Describer(b engine.Brought, ws workspace.Workspace, name string) (*Descript
 }
 
 // programNamed returns the executable file of a name in a directory, with any suffix; "": there is none.
-func programNamed(dir, name string) (string, error) {
+func programNamed(dir, name string) string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return "", nil // a directory that is not there has no programs
+		return "" // a directory that is not there has no programs
 	}
 	i := slices.IndexFunc(entries, func(e os.DirEntry) bool {
 		if stem(e.Name()) != name || strings.EqualFold(filepath.Ext(e.Name()), ".json") {
@@ -90,9 +87,9 @@ func programNamed(dir, name string) (string, error) {
 		return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 	})
 	if i < 0 {
-		return "", nil
+		return ""
 	}
-	return filepath.Join(dir, entries[i].Name()), nil
+	return filepath.Join(dir, entries[i].Name())
 }
 
 // describer returns the tool that asks the program.

@@ -8,6 +8,7 @@ import (
 	"github.com/knack-agent/knack/run/tool"
 )
 
+// errNotYours is the error for a definition with "sandbox": false that is not the user's own.
 var errNotYours = errors.New("sandbox: only what lies in your own configuration directory runs outside the sandbox")
 
 // asUserIn returns what makes the program run as the user, in a session or without one. The error says why it runs in

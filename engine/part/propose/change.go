@@ -41,8 +41,8 @@ type change struct {
 	locked  install.Files  // what the lock has
 	from    string         // the source from which it was installed
 	version string         // that it gets; "": it has none
-	asks    string         // what it asks for once it is written
-	tried   string         // how its queries find it, before and after
+	asks    string         // what it asks for once it is written; "": nothing
+	tried   string         // how its queries find it, before and after; "": that was not tried
 	cases   bool           // it has tasks
 }
 
@@ -61,7 +61,7 @@ type place struct {
 	project   bool
 }
 
-// prepare checks a proposal, without a trace if it is refused. The error is for the model.
+// prepare checks a proposal, and leaves nothing behind if it is refused. The error is for the model.
 func (l live) prepare(ctx context.Context, p proposal) (*change, error) {
 	c := &change{name: p.Skill, skill: l.Catalog().Skill(p.Skill), why: strings.TrimSpace(p.Why)}
 	if c.why == "" || len(c.why) > maxWhy {
@@ -316,7 +316,7 @@ func (l live) checkText(c *change) error {
 	return nil
 }
 
-// diff returns the whole difference, untrusted.
+// diff returns the whole difference. It is text of the model: whoever shows it escapes it.
 func (c *change) diff() string {
 	var b strings.Builder
 	for _, f := range slices.Backward(c.files) { // SKILL.md first

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -76,7 +78,7 @@ func whose(log *session.Log, quote string, onlyTyped bool) string {
 // you is who typed a passage.
 const you = "you"
 
-// words returns a text with single spaces.
+// words returns the visible text with single spaces, so that a quote is found however lines were broken.
 func words(text string) string {
 	text, _ = plain.Visible(text)
 	return strings.Join(strings.Fields(text), " ")
@@ -128,8 +130,8 @@ func stringsIn(input json.RawMessage) string {
 				look(x)
 			}
 		case map[string]any:
-			for _, x := range v {
-				look(x)
+			for _, key := range slices.Sorted(maps.Keys(v)) { // the same quote is found in each run
+				look(v[key])
 			}
 		}
 	}

@@ -146,7 +146,11 @@ func (c *change) write(to place) error {
 		return c.create(to)
 	}
 	if c.store != nil {
-		if drift, err := c.locked.Verify(to.dir); err != nil || !drift.IsZero() {
+		drift, err := c.locked.Verify(to.dir)
+		if err != nil {
+			return err
+		}
+		if !drift.IsZero() {
 			return errors.New("its files are not those that were installed: knack skill diff " + c.name)
 		}
 	}

@@ -28,8 +28,8 @@ func Open(env engine.Env) Store {
 	return Store{engine.OpenSkillKeys(env), env.StateFile("skill-secrets-seen.json")}
 }
 
-// account is the name of a value in the keyring. Nothing in it is secret. A value of a plugin's userConfig is for all of
-// the plugin.
+// account is the name of a value in the keyring. Nothing in it is secret. A value of a plugin's userConfig is for all
+// of the plugin.
 func (b Binding) account(name string) string {
 	skill := b.Skill
 	if plugin.IsOption(name) {

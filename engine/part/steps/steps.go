@@ -151,7 +151,7 @@ func (l *live) note(a engine.Asking, _ session.State) *session.Note {
 		if err != nil || len(steps) == 0 || l.memory == nil {
 			continue
 		}
-		if err := l.memory.AddTodos(steps); err != nil { // a hook refuses one of them, and says so
+		if err := l.memory.AddTodos(steps); err != nil { // a hook refuses one of them and says so, or the list is full
 			continue
 		}
 		l.open = append(l.open, list{e.Activation.Skill, steps})

@@ -191,7 +191,6 @@ type taskRef struct {
 }
 
 func (l list) create(ctx context.Context, in createInput) (tool.Result, error) {
-	var made coding.Todo
 	now, err := l.change(ctx, func(d *coding.TodoDetails) error {
 		if strings.TrimSpace(in.Subject) == "" {
 			return errors.New("subject is empty")
@@ -204,7 +203,7 @@ func (l list) create(ctx context.Context, in createInput) (tool.Result, error) {
 		return tool.Result{}, err
 	}
 	all := now.WithIDs()
-	made = all[len(all)-1]
+	made := all[len(all)-1]
 	return l.result(now, fmt.Sprintf("Created task #%s: %s", made.ID, made.Text),
 		map[string]any{"task": taskRef{ID: made.ID, Subject: made.Text, Description: &made.Description}}), nil
 }
@@ -223,7 +222,7 @@ func (l list) update(ctx context.Context, in updateInput) (tool.Result, error) {
 		text = fmt.Sprintf("Updated task #%s: %s", in.TaskID, strings.Join(fields, ", "))
 	}
 	if open := openBefore(now.WithIDs(), in.TaskID); in.Status == "in_progress" && len(open) > 0 {
-		text += "\nIt is blocked by #" + strings.Join(open, ", #") + ", which is not completed."
+		text += "\nIt is blocked by #" + strings.Join(open, ", #") + ": complete that first."
 	}
 	return l.result(now, text, map[string]any{"success": true, "taskId": in.TaskID,
 		"updatedFields": append([]string{}, fields...)}), nil
@@ -263,31 +262,33 @@ func (in updateInput) apply(d *coding.TodoDetails) (fields []string, err error) 
 	if len(in.Metadata) > 0 {
 		t.Metadata, fields = merged(t.Metadata, in.Metadata), append(fields, "metadata")
 	}
-	block := func(name string, blocked, by string) error {
-		k, err := at(d.Items, blocked)
-		j, bad := at(d.Items, by)
-		if err = cmp.Or(err, bad); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if k == j {
-			return fmt.Errorf("%s: a task cannot wait for itself", name)
-		}
-		if x := &d.Items[k]; !slices.Contains(x.BlockedBy, d.Items[j].ID) {
-			x.BlockedBy = append(slices.Clone(x.BlockedBy), d.Items[j].ID)
-			if !slices.Contains(fields, name) {
-				fields = append(fields, name)
-			}
-		}
-		return nil
-	}
 	for _, other := range in.AddBlocks {
-		if err := block("addBlocks", other, id); err != nil {
+		if fields, err = block(d, fields, "addBlocks", other, id); err != nil {
 			return nil, err
 		}
 	}
 	for _, other := range in.AddBlockedBy {
-		if err := block("addBlockedBy", id, other); err != nil {
+		if fields, err = block(d, fields, "addBlockedBy", id, other); err != nil {
 			return nil, err
+		}
+	}
+	return fields, nil
+}
+
+// block makes a step wait for another one, as a field says, and adds the field's name to those that have changed.
+func block(d *coding.TodoDetails, fields []string, name, blocked, by string) ([]string, error) {
+	i, err := at(d.Items, blocked)
+	j, bad := at(d.Items, by)
+	if err = cmp.Or(err, bad); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if i == j {
+		return nil, fmt.Errorf("%s: a task cannot wait for itself", name)
+	}
+	if t := &d.Items[i]; !slices.Contains(t.BlockedBy, d.Items[j].ID) {
+		t.BlockedBy = append(slices.Clone(t.BlockedBy), d.Items[j].ID)
+		if !slices.Contains(fields, name) {
+			fields = append(fields, name)
 		}
 	}
 	return fields, nil

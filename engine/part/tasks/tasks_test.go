@@ -87,7 +87,7 @@ result: Created task #1: read
 result: Created task #2: write
 result: Created task #3: test
 result: Updated task #2: owner, status, addBlockedBy
-It is blocked by #1, which is not completed.
+It is blocked by #1: complete that first.
 result: Updated task #3: deleted
 result: there is no task "3": TaskList shows which there are
 result: status must be pending, in_progress, completed or deleted, not "done and dusted"

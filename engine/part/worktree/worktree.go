@@ -252,8 +252,8 @@ func (l *trees) exit(ctx context.Context, action string, discard bool) (tool.Res
 			err = errors.Join(err, failed)
 			text = fmt.Sprintf("Left the worktree %s, branch %s, which could not be removed: %v.", tree.Dir, tree.Branch, failed)
 		case len(ignored) > 0:
-			text = fmt.Sprintf("Left the worktree %s, branch %s, which stays because it has ignored files: %s.", tree.Dir, tree.Branch,
-				plain.List(ignored, 5))
+			text = fmt.Sprintf("Left the worktree %s, branch %s, which stays because it has ignored files: %s.", tree.Dir,
+				tree.Branch, plain.List(ignored, 5))
 		case kept:
 			text = fmt.Sprintf("Removed the worktree %s. What changed in it is on the branch %s.", tree.Dir, tree.Branch)
 		default:

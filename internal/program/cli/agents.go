@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 func agentsCommand() *cobra.Command {
@@ -113,8 +114,10 @@ its process. With --follow, go on until it has ended or waits for an answer.`,
 				if !follow || !s.State.Working() {
 					break
 				}
-				if err := v.wait(ctx); err != nil {
-					return nil // Ctrl-C
+				if err := v.wait(ctx); ctx.Err() != nil {
+					return nil // the user has seen enough
+				} else if err != nil {
+					return err
 				}
 			}
 			v.state(s)
@@ -128,15 +131,23 @@ its process. With --follow, go on until it has ended or waits for an answer.`,
 	return c
 }
 
-// writeMessages writes what the processes of a session have reported.
-func writeMessages(w io.Writer, s background.Session) error {
+// logFiles returns the files with what the processes of a session have reported. They need not exist.
+func logFiles(s background.Session) []string {
 	state := engine.Env(nil).StateFile("batch")
-	names := []string{"bg-" + s.ID}
+	files := []string{work.LogFile(state, "bg-"+s.ID)}
 	for _, r := range s.Runs {
-		names = append(names, r.ID)
+		files = append(files, work.LogFile(state, r.ID))
 	}
-	for _, name := range names {
-		data, err := os.ReadFile(work.LogFile(state, name))
+	return files
+}
+
+// maxMessages limits what is shown of one file of messages, in bytes.
+const maxMessages = 1 << 20
+
+// writeMessages writes what the processes of a session have reported; of a long report, the end.
+func writeMessages(w io.Writer, s background.Session) error {
+	for _, name := range logFiles(s) {
+		data, err := endOf(name, maxMessages)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -145,6 +156,21 @@ func writeMessages(w io.Writer, s background.Session) error {
 		}
 	}
 	return nil
+}
+
+// endOf returns the last bytes of a file, at most so many.
+func endOf(name string, most int64) ([]byte, error) {
+	f, err := regular.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	from := max(0, info.Size()-most)
+	return io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
 }
 
 func stopCommand() *cobra.Command {
@@ -193,13 +219,8 @@ func rmCommand() *cobra.Command {
 
 // removeLogs removes what the processes of a session have reported.
 func removeLogs(s background.Session) error {
-	state := engine.Env(nil).StateFile("batch")
-	names := []string{"bg-" + s.ID}
-	for _, r := range s.Runs {
-		names = append(names, r.ID)
-	}
-	for _, name := range names {
-		if err := os.Remove(work.LogFile(state, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, name := range logFiles(s) {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

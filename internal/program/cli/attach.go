@@ -62,8 +62,8 @@ With a MESSAGE, that is sent, and nothing is shown: an answer, if it waits for o
 	}
 }
 
-// notInCommand refuses what a command of another session must not do to sessions in the background: they may be allowed
-// more than it.
+// notInCommand refuses what the commands of a session must not do to sessions in the background, which may have more
+// permissions.
 func notInCommand(c *cobra.Command) error {
 	if !workspace.InCommand() {
 		return nil

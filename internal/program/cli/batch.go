@@ -130,7 +130,8 @@ func openQueue(ctx context.Context) (*local.Queue, error) {
 	}
 	q, err := local.Open(ctx, dir)
 	if err != nil && inSandbox() {
-		return nil, &engine.Error{Err: errors.New("schedules, batches and sessions in the background are closed to commands in the sandbox"),
+		return nil, &engine.Error{Err: errors.New("schedules, batches and sessions in the background are closed to commands " +
+			"in the sandbox"),
 			Hint: "knack schedule list, schedule history ID and batch status work here, the rest in a terminal"}
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,18 +39,24 @@ func ensureHost(q *local.Queue, id string) error {
 	defer log.Close()
 	cmd := exec.Command(exe, "worker", "host", id)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = state, log, log
+	return startDetached(cmd)
+}
+
+// startDetached starts a process that goes on when this one has ended.
+func startDetached(cmd *exec.Cmd) error {
 	detach(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("the process for the background cannot be started: %w", err)
 	}
-	return cmd.Process.Release()
+	go func() { _ = cmd.Wait() }() // one that ends before this process is not left behind as a zombie
+	return nil
 }
 
-// reviveHosts starts processes for the sessions that have something to do and none: it was killed, or the machine was
-// started again.
+// reviveHosts starts processes for the sessions that have something to do and no process: it was killed, or the machine
+// was started again. One whose message needs a newer program gets none, which would only end at once.
 func reviveHosts(q *local.Queue, all []background.Session) error {
 	for _, s := range all {
-		if s.State.Working() {
+		if canWork(s) {
 			if err := ensureHost(q, s.ID); err != nil {
 				return err
 			}
@@ -89,10 +96,10 @@ func workerHostCommand() *cobra.Command {
 	}
 }
 
-// others is how often a host looks after its own session until it looks after the other ones.
+// others is how many times a process looks at its own session before it looks at those of others.
 const others = 5
 
-// reviveAll starts processes for all sessions that have something to do and none.
+// reviveAll is reviveHosts for all sessions. It shows why it could not.
 func reviveAll(ctx context.Context, q *local.Queue, show func(work.Event)) {
 	all, err := background.List(ctx, q, "")
 	if err == nil {
@@ -155,15 +162,15 @@ func hasWork(ctx context.Context, q batch.Queue, id string) bool {
 	if err != nil {
 		return ctx.Err() == nil // it can be read again later
 	}
-	for _, s := range all {
-		for _, r := range s.Runs {
-			if r.State == batch.Running || r.State == batch.Ready && s.State != background.Waiting &&
-				r.Task.Needs <= batch.Version {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, canWork)
+}
+
+// canWork reports whether a session has a message that a worker of this program can take, or has taken.
+func canWork(s background.Session) bool {
+	return slices.ContainsFunc(s.Runs, func(r batch.Run) bool {
+		return r.State == batch.Running || r.State == batch.Ready && s.State != background.Waiting &&
+			r.Task.Needs <= batch.Version
+	})
 }
 
 // hasQueue reports whether the queue is still there: somebody may have removed it.

@@ -205,10 +205,12 @@ func refusedLine(refused []engine.Refused) string {
 	return line + "\n"
 }
 
-// blockedLines says what the sandbox refused to commands and a rule would permit, at most in three lines: a command that
-// failed for that reason was not refused itself.
+// blockedLines says in a few lines what the sandbox refused to commands and a rule would permit: a command that failed
+// for that reason was not refused itself.
 func blockedLines(blocked []string) (lines string) {
-	blocked = slices.DeleteFunc(slices.Clone(blocked), func(s string) bool { return !strings.Contains(s, "To allow it: ") })
+	blocked = slices.DeleteFunc(slices.Clone(blocked), func(s string) bool {
+		return !strings.Contains(s, "To allow it: ")
+	})
 	for i, text := range blocked {
 		if i == 3 {
 			return lines + "knack: " + plain.Count(len(blocked)-i, "more thing") + " blocked by the sandbox\n"

@@ -114,7 +114,8 @@ func listSecrets(c *cobra.Command) error {
 	}
 	rows := [][]string{{"SKILL", "VARIABLE", "STORED IN", "SOURCE"}}
 	for _, g := range all {
-		rows = append(rows, []string{cmp.Or(plain.Line(g.For.Skill), "(its plugin)"), g.Name, g.Stored, plain.Line(g.For.Source)})
+		skill := cmp.Or(plain.Line(g.For.Skill), "(its plugin)")
+		rows = append(rows, []string{skill, g.Name, g.Stored, plain.Line(g.For.Source)})
 	}
 	writeTable(c.OutOrStdout(), rows)
 	return nil
@@ -171,8 +172,8 @@ func (f *projectFlags) secretsOf(c *cobra.Command, name string) (*skillSecrets, 
 	return x, nil
 }
 
-// ofPlugin returns what stands for all skills and servers of a plugin in use, named NAME or NAME@MARKETPLACE; nil: there
-// is none.
+// ofPlugin returns what stands for all skills and servers of a plugin in use, named NAME or NAME@MARKETPLACE; nil:
+// there is none.
 func ofPlugin(p *engine.Project, name string) *knack.Skill {
 	name, _, _ = strings.Cut(name, "@")
 	for _, x := range p.Brought.Plugins {

@@ -46,7 +46,7 @@ func New(e llm.Endpoint) llm.Model {
 type model struct {
 	e     llm.Endpoint
 	mends wire.Mends
-	deaf  atomic.Bool // the server does not know threads, and does not say so
+	deaf  atomic.Bool // the server ignores threads, or refuses them without saying so
 }
 
 func (m *model) Info() llm.Info { return m.e.Info }

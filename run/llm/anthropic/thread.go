@@ -19,7 +19,7 @@ type thread struct {
 	Previous string `json:"previous_message_id,omitempty"`
 }
 
-// The betas of threads, and of an effort for each answer.
+// The betas of threads, and the two of an effort for each answer.
 const (
 	threadsBeta = "message-threads-2026-08-12"
 	effortBeta  = "mid-conversation-output-config-2026-07-01"
@@ -31,8 +31,8 @@ func (m *model) threads(req *llm.Request, made map[string]bool) bool {
 	return m.e.Threads && m.e.Cloud == nil && req.Memo != nil && req.Search == nil && !made[noThreads] && !m.deaf.Load()
 }
 
-// perMessage reports whether a request says the effort of each answer, so that another effort leaves the request
-// before it as it was: the provider can continue it, and read it from its cache.
+// perMessage reports whether a request says the effort of each answer. Then another effort changes nothing of what was
+// sent before: the provider can continue that, and read it from its cache.
 func (m *model) perMessage(req *llm.Request, made map[string]bool) bool {
 	return m.threads(req, made) && m.e.Efforts && !m.e.Budget && !made[noEfforts] && !made[noThinking] &&
 		llm.EffortLevel(req.Effort) != ""
@@ -55,7 +55,7 @@ func (m *model) ask(ctx context.Context, url string, header http.Header, req *ll
 		if m.e.Threads && req.Whole != nil && (made[noThreads] || m.deaf.Load()) {
 			req.Whole("the server does not keep conversations")
 		}
-		deaf := false // a request that continued was refused, and nobody knows why
+		deaf := false // a request that continued was refused, and the server does not say that it knows threads
 		for again := true; again; {
 			again = false
 			e, b := &m.e, body(m, req, made)
@@ -101,8 +101,8 @@ func withBetas(e *llm.Endpoint, betas ...string) *llm.Endpoint {
 // errForgotten is the error of a server that ignores the field thread: the model saw only the new messages.
 var errForgotten = errors.New("the server has forgotten the conversation")
 
-// startsOver reports whether an error, which came in the place of an answer, may have its reason in what the server
-// keeps: the request is sent whole. One without the conversation before it is refused for many reasons.
+// startsOver reports whether an error that came in the place of an answer may be due to what the server keeps, so that
+// the request is sent whole. Servers name many reasons for refusing a request without the conversation before it.
 func startsOver(b *wire.Body, err error) bool {
 	var e *llm.Error
 	_, ok := b.Continues()

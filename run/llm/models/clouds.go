@@ -32,7 +32,8 @@ func isGemini(name string) bool { return strings.HasPrefix(name, "gemini-") }
 
 // isClaude reports whether a name of Bedrock may be that of Claude. An ARN often does not say whose model it is.
 func isClaude(name string) bool {
-	return strings.Contains(name, "claude") || strings.HasPrefix(name, "arn:") && !strings.Contains(name, "foundation-model/")
+	return strings.Contains(name, "claude") ||
+		strings.HasPrefix(name, "arn:") && !strings.Contains(name, "foundation-model/")
 }
 
 // vendorName returns a vendor's name for the model that has the name in a cloud: "us.anthropic.claude-opus-4-6-v1",

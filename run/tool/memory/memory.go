@@ -373,8 +373,8 @@ var password = sync.OnceValue(func() *regexp.Regexp {
 		`://[^\s/:@]+:[^\s/@]{3,}@`)
 })
 
-// Secret explains why a text must not be written, because it looks like a secret; "": it does not. Of o, only Secrets is
-// used.
+// Secret explains why a text must not be written, because it looks like a secret; "": it does not. Of o, only Secrets
+// is used.
 func Secret(o Options, content string) string { return (&memory{opt: o}).secret(content) }
 
 // secret explains why a text looks like a secret; "": it does not.
