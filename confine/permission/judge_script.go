@@ -125,17 +125,13 @@ func (j *judge) script(s *bash.CommandLine, cov cover) {
 // dirs returns the directories in which the command at position at may run; ok is false if they are
 // unknown.
 func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) {
-	return j.dirsIf(false, s, at)
+	return j.dirsIf(unknown, false, s, at)
 }
 
 // dirsIf is dirs for a command that runs only if the first change of the directory took place, if moved is set.
-func (j *judge) dirsIf(moved bool, s *bash.CommandLine, at int) (dirs []string, ok bool) {
-	return j.dirsVia(func(bash.Chdir) []string { return nil }, moved, s, at)
-}
-
-// dirsVia is dirsIf where made returns the directories to which a change leads that is not known otherwise; nil: it is
-// unknown.
-func (j *judge) dirsVia(made func(bash.Chdir) []string, moved bool, s *bash.CommandLine, at int) (dirs []string,
+//
+// made returns the directories to which a change leads that is not known otherwise; nil: it is unknown.
+func (j *judge) dirsIf(made func([]bash.Made) []string, moved bool, s *bash.CommandLine, at int) (dirs []string,
 	ok bool) {
 
 	dirs = []string{j.paths.Dir}
@@ -150,7 +146,7 @@ func (j *judge) dirsVia(made func(bash.Chdir) []string, moved bool, s *bash.Comm
 			to = c.Word.Values
 		}
 		if c.Any || c.Word == nil {
-			if to = made(c); to == nil {
+			if to = made(c.Made); to == nil {
 				return dirs, false
 			}
 		}
@@ -177,9 +173,13 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 	if f.Write {
 		kind = KindEdit
 	}
+	made := unknown
+	if j.confined() {
+		made = j.paths.made
+	}
 	values, many := f.Target.Values, f.Target.Many
 	if values == nil {
-		values, many = j.made(f.Target.Made), false
+		values, many = made(f.Target.Made), false
 	}
 	if len(values) == 0 || f.Target.Glob || many {
 		j.unclear = j.unconfined()
@@ -194,7 +194,7 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 			j.noRuleCanAllow(Subject{Kind: KindBash, Text: f.Text}, reasonNetwork)
 			continue
 		}
-		dirs, ok := j.dirsVia(func(c bash.Chdir) []string { return j.made(c.Made) }, f.Moved, s, f.At)
+		dirs, ok := j.dirsIf(made, f.Moved, s, f.At)
 		if !ok && !bash.IsAbs(v) && !strings.HasPrefix(v, "~") {
 			j.unclear = j.unconfined()
 			j.noRuleCanAllow(Subject{Kind: kind, Text: f.Text}, reasonRelative)
@@ -213,22 +213,25 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 	}
 }
 
+// unknown stands for made where no more is known than what the shell says.
+func unknown([]bash.Made) []string { return nil }
+
 // made returns the paths of what a word names below the directory for temporary files, and of what it names by a
 // literal; nil: they are not known. That is for the targets of redirections, in a complete sandbox only: there a line
 // whose mktemp fails can reach no more than what the sandbox opens to every command, and a word that would then name a
 // file of the workspace remains unknown.
-func (j *judge) made(all []bash.Made) (paths []string) {
-	if j.paths.Temp == "" || !j.confined() {
+func (p *PathContext) made(all []bash.Made) (paths []string) {
+	if p.Temp == "" {
 		return nil
 	}
 	temp := "/tmp" // the sandbox sets TMPDIR
-	if j.paths.inTemp("/tmp/x") == "/tmp/x" {
-		temp = filepath.ToSlash(j.paths.Temp)
+	if p.inTemp("/tmp/x") == "/tmp/x" {
+		temp = filepath.ToSlash(p.Temp)
 	}
 	for _, m := range all {
 		if m.Rest != "" {
-			n := j.paths.name(m.Rest, "")
-			if j.paths.inside(n) || n.unknownReason != "" || j.paths.Open != nil && j.paths.Open(n.target()) {
+			n := p.name(m.Rest, "")
+			if p.inside(n) || n.unknownReason != "" || p.Open != nil && p.Open(n.target()) {
 				return nil
 			}
 		}
