@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/confine/git"
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
@@ -537,6 +538,9 @@ func (g *Git) leadsOut(ctx context.Context, top string, dirs []string) (names []
 		return true
 	}
 	own, common := dirs[0], dirs[1]
+	if main := besideMain(top, own, common); main != "" {
+		roots = append(roots, main)
+	}
 	if outside(own) || outside(common) {
 		return []string{"the .git file"}
 	}
@@ -586,6 +590,20 @@ func (g *Git) leadsOut(ctx context.Context, top string, dirs []string) (names []
 		todo = next
 	}
 	return names
+}
+
+// besideMain returns the main work tree of a worktree that is where Knack makes them, in REPO.worktrees, and whose
+// repository refers back to it, which nobody can arrange who writes only the worktree; "": it is no such worktree.
+func besideMain(top, own, common string) string {
+	top, err1 := filepath.EvalSymlinks(top)
+	own, err2 := filepath.EvalSymlinks(own)
+	common, err3 := filepath.EvalSymlinks(common)
+	main := filepath.Dir(common)
+	if errors.Join(err1, err2, err3) != nil || filepath.Base(common) != ".git" ||
+		!subpath.Contains(main+".worktrees", top) || !gitfile.IsWorktree(common, own, filepath.Join(top, ".git")) {
+		return ""
+	}
+	return main
 }
 
 // readIndex finds the repositories nested in a repository.

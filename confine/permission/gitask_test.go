@@ -655,6 +655,35 @@ func TestGitUntrusted(t *testing.T) {
 	}
 }
 
+// TestGitUntrustedWorktree: in a worktree where Knack makes them, reading asks as little as in the main work tree. Every
+// git status asked, and no rule could allow it.
+func TestGitUntrustedWorktree(t *testing.T) {
+	g := newGitGround(t)
+	for dir, want := range map[string]permission.Verdict{
+		filepath.Join(g.top, "repo.worktrees", "fix"): permission.Allow,
+		filepath.Join(g.top, "elsewhere"):             permission.Ask,
+	} {
+		g.git("repo", "worktree", "add", "-q", dir)
+		place := permission.PathContext{Dir: dir, Home: filepath.Join(g.top, "home"), GitEnv: true, Untrusted: true,
+			Git: permission.NewGitSoon(dir), Confined: func() bool { return true }}
+		decide := func() permission.Decision {
+			place.Git = permission.NewGitSoon(dir)
+			return permission.Rules{}.Decide(t.Context(), permission.Default, place,
+				permission.Subject{Kind: "Bash", Text: "git status"})
+		}
+		if d := decide(); d.Verdict != want {
+			t.Errorf("%s: %v: %s", dir, d.Verdict, d.Reason)
+		}
+		own := filepath.Join(g.repo, ".git", "worktrees", filepath.Base(dir), "gitdir")
+		if err := os.WriteFile(own, []byte(filepath.Join(g.top, "home", ".git")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if d := decide(); d.Verdict != permission.Ask { // the repository does not refer back to it
+			t.Errorf("%s, of another: %v: %s", dir, d.Verdict, d.Reason)
+		}
+	}
+}
+
 // TestGitNamed: what the configuration of a repository names is known, so that it is protected: hooks, programs with
 // their arguments, and more settings.
 func TestGitNamed(t *testing.T) {

@@ -93,7 +93,7 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 	}
 	in := dirs
 	if c.Moved && !c.Git {
-		in, known = j.dirsIf(true, s, c.At)
+		in, known = j.dirsIf(unknown, true, s, c.At)
 	}
 	j.files(s, c, in, known, g.by, free)
 	j.unknownFiles(c, known)

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -124,11 +125,15 @@ func (j *judge) script(s *bash.CommandLine, cov cover) {
 // dirs returns the directories in which the command at position at may run; ok is false if they are
 // unknown.
 func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) {
-	return j.dirsIf(false, s, at)
+	return j.dirsIf(unknown, false, s, at)
 }
 
 // dirsIf is dirs for a command that runs only if the first change of the directory took place, if moved is set.
-func (j *judge) dirsIf(moved bool, s *bash.CommandLine, at int) (dirs []string, ok bool) {
+//
+// made returns the directories to which a change leads that is not known otherwise; nil: it is unknown.
+func (j *judge) dirsIf(made func([]bash.Made) []string, moved bool, s *bash.CommandLine, at int) (dirs []string,
+	ok bool) {
+
 	dirs = []string{j.paths.Dir}
 	n := min(at, len(s.Moves))
 	if s.Loose {
@@ -136,10 +141,16 @@ func (j *judge) dirsIf(moved bool, s *bash.CommandLine, at int) (dirs []string, 
 	}
 	for i, c := range s.Moves[:n] {
 		before := len(dirs)
-		if c.Any || c.Word == nil {
-			return dirs, false
+		var to []string
+		if c.Word != nil {
+			to = c.Word.Values
 		}
-		for _, v := range c.Word.Values {
+		if c.Any || c.Word == nil {
+			if to = made(c.Made); to == nil {
+				return dirs, false
+			}
+		}
+		for _, v := range to {
 			if c.Loose && !bash.IsAbs(v) && !strings.HasPrefix(v, "~/") || len(dirs) > 16 {
 				return dirs, false
 			}
@@ -162,8 +173,15 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 	if f.Write {
 		kind = KindEdit
 	}
-	values := f.Target.Values
-	if len(values) == 0 || f.Target.Glob || f.Target.Many {
+	made := unknown
+	if j.confined() {
+		made = j.paths.made
+	}
+	values, many := f.Target.Values, f.Target.Many
+	if values == nil {
+		values, many = made(f.Target.Made), false
+	}
+	if len(values) == 0 || f.Target.Glob || many {
 		j.unclear = j.unconfined()
 		j.noRuleCanAllow(Subject{Kind: kind, Text: f.Text}, reasonFile)
 		return
@@ -176,7 +194,7 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 			j.noRuleCanAllow(Subject{Kind: KindBash, Text: f.Text}, reasonNetwork)
 			continue
 		}
-		dirs, ok := j.dirsIf(f.Moved, s, f.At)
+		dirs, ok := j.dirsIf(made, f.Moved, s, f.At)
 		if !ok && !bash.IsAbs(v) && !strings.HasPrefix(v, "~") {
 			j.unclear = j.unconfined()
 			j.noRuleCanAllow(Subject{Kind: kind, Text: f.Text}, reasonRelative)
@@ -193,6 +211,37 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 			}
 		}
 	}
+}
+
+// unknown stands for made where no more is known than what the shell says.
+func unknown([]bash.Made) []string { return nil }
+
+// made returns the paths of what a word names below the directory for temporary files, and of what it names by a
+// literal; nil: they are not known. That is for the targets of redirections, in a complete sandbox only: there a line
+// whose mktemp fails can reach no more than what the sandbox opens to every command, and a word that would then name a
+// file of the workspace remains unknown.
+func (p *PathContext) made(all []bash.Made) (paths []string) {
+	if p.Temp == "" {
+		return nil
+	}
+	temp := "/tmp" // the sandbox sets TMPDIR
+	if p.inTemp("/tmp/x") == "/tmp/x" {
+		temp = filepath.ToSlash(p.Temp)
+	}
+	for _, m := range all {
+		if m.Rest != "" {
+			n := p.name(m.Rest, "")
+			if p.inside(n) || n.unknownReason != "" || p.Open != nil && p.Open(n.target()) {
+				return nil
+			}
+		}
+		if v := m.Path; m.Literal || bash.IsAbs(v) {
+			paths = append(paths, v)
+		} else {
+			paths = append(paths, path.Join(temp, v))
+		}
+	}
+	return paths
 }
 
 func (j *judge) assign(x *bash.Assign, cov cover) {

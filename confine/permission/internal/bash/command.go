@@ -104,6 +104,9 @@ func (a *analysis) changeDir(c *SimpleCommand, base string, loose bool) {
 		strings.HasPrefix(target.Prefix, "-") || a.vars["CDPATH"] != nil {
 		to.Any = true
 	}
+	if base == "cd" && target != nil && target.Values == nil {
+		to.Made = target.Made
+	}
 	if target != nil {
 		for _, v := range target.Values {
 			if strings.HasPrefix(v, "-") || strings.HasPrefix(v, "+") || strings.HasPrefix(v, "~+") ||

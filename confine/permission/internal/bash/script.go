@@ -124,7 +124,8 @@ type Unclear struct {
 
 // A Chdir is a change of the working directory.
 type Chdir struct {
-	Word  *Word // the target; nil: none given
-	Loose bool  // it is in a loop or a function
-	Any   bool  // the target is unknown
+	Word  *Word  // the target; nil: none given
+	Loose bool   // it is in a loop or a function
+	Any   bool   // the target is unknown
+	Made  []Made // with Any: where it leads if it is a directory for temporary files
 }

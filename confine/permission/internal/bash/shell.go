@@ -26,6 +26,10 @@ type variable struct {
 	glob    bool
 	unknown bool
 	number  bool
+
+	made     []Made // see settleMade
+	exported bool   // its value counts as unknown, except in made
+	certain  bool   // the assignment takes place whatever happens before it
 }
 
 // analysis is the state while parsing one text.
@@ -145,7 +149,7 @@ func (a *analysis) settle() {
 	a.vars = resolved
 	for _, name := range a.order {
 		v := all[name]
-		v.number = !v.unknown && !a.allVars
+		v.number = !v.unknown && !v.exported && !a.allVars
 		for _, w := range v.words {
 			if !numberWord(w) {
 				v.number = false
@@ -157,7 +161,8 @@ func (a *analysis) settle() {
 	}
 	for _, name := range a.order {
 		v := all[name]
-		if a.allVars {
+		a.settleMade(v, name)
+		if a.allVars || v.exported {
 			v.unknown = true
 		}
 		for i, w := range v.words {
@@ -203,7 +208,7 @@ func beginsWithCd(s *syntax.Stmt) bool {
 		return c.Op == syntax.AndStmt && beginsWithCd(c.X)
 	case *syntax.CallExpr:
 		return len(c.Assigns) == 0 && len(s.Redirs) == 0 && len(c.Args) == 2 && c.Args[0].Lit() == "cd" &&
-			c.Args[1].Lit() != ""
+			(c.Args[1].Lit() != "" || entersTemp(c.Args[1]))
 	}
 	return false
 }
@@ -443,6 +448,7 @@ func (a *analysis) assigned(name string, w *syntax.Word, item bool) {
 	}
 	v.words = append(v.words, w)
 	v.items = append(v.items, item)
+	v.certain = a.block == 0
 }
 
 // checkName records an assignment that may change the behaviour of a program.
@@ -597,7 +603,11 @@ func (a *analysis) decl(c *syntax.DeclClause) {
 				a.declared = append(a.declared, declared{name, c})
 			}
 		}
-		a.assigned(name, nil, false)
+		if kind == "export" && as.Value != nil && !array && as.Index == nil && !as.Append {
+			a.vars[name].exported = true
+		} else {
+			a.assigned(name, nil, false)
+		}
 		if kind == "export" || kind == "nameref" {
 			if !harmlessVariable(name) || strings.ContainsAny(a.source(as), "/:$`") {
 				a.entries = append(a.entries, entry{assign: shorten(kind + " " + a.source(as))})

@@ -27,6 +27,7 @@ type Word struct {
 	original string   // the value before a placeholder such as {} was replaced
 	supplied bool     // xargs or find supplies it, not the shell
 	Ref      bool     // it contains one commit name printed by git, possibly with text around it
+	Made     []Made   // what the path of a file that it names begins with, although Values are unknown
 	Tag      bool     // with Ref: the name may be that of a tag, which may begin with '-'
 }
 
@@ -101,6 +102,9 @@ func (a *analysis) word(w *syntax.Word) Word {
 		out.Values = b.vals
 	} else if len(b.vals) == 1 {
 		out.Prefix = b.vals[0]
+	}
+	if !b.known && out.Dynamic {
+		out.Made = a.made(w)
 	}
 	if out.Glob && !out.Dash {
 		for _, v := range b.vals {
@@ -331,8 +335,7 @@ func (b *wordBuilder) param(p *syntax.ParamExp, quoted bool) {
 	if p.Param != nil {
 		name = p.Param.Value
 	}
-	simple := p.NestedParam == nil && p.Flags == nil && !p.Excl && !p.Length && !p.Width && !p.IsSet &&
-		p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil && len(p.Modifiers) == 0
+	simple := simpleParam(p)
 	if p.Length && p.Index == nil && p.Param != nil || simple && (name == "?" || name == "#" || name == "$") {
 		b.Dynamic, b.static, b.seen = true, false, true // yields a number
 		if b.known {
@@ -365,6 +368,12 @@ func (b *wordBuilder) param(p *syntax.ParamExp, quoted bool) {
 		quoted = false // "$@" yields several words
 	}
 	b.expansion(quoted)
+}
+
+// simpleParam reports whether an expansion is a plain $name or ${name}.
+func simpleParam(p *syntax.ParamExp) bool {
+	return p.NestedParam == nil && p.Flags == nil && !p.Excl && !p.Length && !p.Width && !p.IsSet &&
+		p.Index == nil && p.Slice == nil && p.Repl == nil && p.Names == 0 && p.Exp == nil && len(p.Modifiers) == 0
 }
 
 func indexIsAt(x syntax.ArithmExpr) bool {
