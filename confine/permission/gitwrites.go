@@ -240,7 +240,8 @@ func repositoryDir(sub string, ops []string) string {
 }
 
 // pushed returns the directories that a push to a repository of this machine fills. Its configuration and its hooks lie
-// beside them and stay closed.
+// beside them and stay closed, and so does the lock of HEAD, which git needs for the branch that HEAD names: nobody is
+// asked about such a push, because no answer makes it work.
 func (g *Git) pushed(ctx context.Context, dir string, ops []string) (dirs []string) {
 	remote := ""
 	if len(ops) > 0 {
@@ -257,6 +258,9 @@ func (g *Git) pushed(ctx context.Context, dir string, ops []string) (dirs []stri
 			}
 			for _, name := range []string{at + "/.git", at, at + ".git"} {
 				if info, err := os.Stat(name + "/objects"); err == nil && info.IsDir() {
+					if t.pushesHead(name, ops) {
+						break
+					}
 					name = filepath.ToSlash(filepath.Clean(name))
 					dirs = append(dirs, name+"/objects", name+"/refs")
 					break
@@ -265,6 +269,30 @@ func (g *Git) pushed(ctx context.Context, dir string, ops []string) (dirs []stri
 		}
 	})
 	return dirs
+}
+
+// pushesHead reports whether a push may change the branch that HEAD of a repository names. ops are the remote and what is
+// pushed there.
+func (t *worktree) pushesHead(repository string, ops []string) bool {
+	data, err := regular.Read(filepath.Join(repository, "HEAD"), 1<<10)
+	if err != nil {
+		return true
+	}
+	ref, _ := strings.CutPrefix(strings.TrimSpace(string(data)), "ref: ")
+	if len(ops) < 2 {
+		ops = []string{"", "HEAD"} // or what a setting says
+	}
+	for _, spec := range ops[1:] {
+		from, to, named := strings.Cut(strings.TrimPrefix(spec, "+"), ":")
+		if to = cmp.Or(to, from); to == "HEAD" && !named {
+			out, _ := t.run("symbolic-ref", "-q", "HEAD")
+			to = strings.TrimSpace(out)
+		}
+		if to == "" || strings.Contains(to, "*") || to == ref || "refs/heads/"+to == ref {
+			return true
+		}
+	}
+	return false
 }
 
 // pushURLs returns the addresses to which a push to a remote goes; "" is the one that git chooses.

@@ -105,12 +105,14 @@ func TestOuterPush(t *testing.T) {
 	g.git("repo", "remote", "add", "spaced", spaced)
 	both := bare + "/objects " + bare + "/refs"
 	for line, want := range map[string]string{
-		"git push":                       both,
-		"git push origin HEAD":           both,
-		"git push -u url HEAD":           both,
-		"git push ../bare.git HEAD":      both,
-		"git push ../bare HEAD":          both,
-		"git push spaced HEAD":           spaced + "/objects " + spaced + "/refs",
+		"git push":                       "", // to the branch that HEAD names
+		"git push origin main":           "",
+		"git push origin x:main":         "",
+		"git push origin HEAD:x":         both,
+		"git push -u url HEAD:x":         both,
+		"git push ../bare.git x":         both,
+		"git push ../bare HEAD:refs/y":   both,
+		"git push spaced HEAD:x":         spaced + "/objects " + spaced + "/refs",
 		"git push far HEAD":              "",
 		"git push hosted HEAD":           "",
 		"git push " + g.top + "/no HEAD": "",

@@ -155,6 +155,10 @@ func (w *watcher) read(dir string, j judge, host func(name, line string) string)
 				}
 			}
 		}
+		if strings.Contains(low, "unable to create temporary object directory") {
+			add("writing the other repository: git cannot push to this branch in the sandbox, because it would lock a file "+
+				"beside the hooks. Push to another branch, or let the user push outside the sandbox: !!git push", "")
+		}
 		if containsAny(low, absences) {
 			for _, word := range words(string(line)) {
 				if strings.HasPrefix(word, "/tmp/") {
