@@ -113,7 +113,7 @@ func answerError(s background.Session, err error) error {
 	for _, o := range s.Question.Choices() {
 		names = append(names, o.ID)
 	}
-	if len(names) == 0 {
+	if len(names) == 0 || s.Question.Secret() {
 		return err
 	}
 	return engine.Usagef("knack attach "+shortID(s.ID)+" "+names[0], "that is no answer; it is one of %s",
@@ -127,6 +127,7 @@ func attach(c *cobra.Command, q *local.Queue, s background.Session, in *os.File)
 	}
 	v := newAgentView(c, q, s.ID)
 	v.front.In, v.front.History = in, engine.Env(nil).StateFile("history")
+	v.front.Hidden = func() bool { return v.hidden }
 	v.front.Woken = func(ctx context.Context) bool { return v.wait(ctx) == nil }
 	v.front.Print(fmt.Sprintf("%s in %s. What you type is sent to it; Ctrl-D leaves, and it goes on.", s.ID,
 		plain.Line(s.Dir)))
@@ -157,6 +158,9 @@ func attach(c *cobra.Command, q *local.Queue, s background.Session, in *os.File)
 			}
 			return background.Stop(ctx, q, now)
 		}
+		if v.hidden && (now.State != background.Waiting || !now.Question.Secret()) {
+			return errors.Join(errors.New("the question was answered elsewhere, and what you typed was not sent"), show(ctx))
+		}
 		return withHint(tellAgent(c, q, now, text))
 	})
 }
@@ -171,6 +175,8 @@ type agentView struct {
 	said  background.State // what state has shown
 	asked string           // the question that it has shown
 	seen  string           // what wait has seen
+
+	hidden bool // what is typed next may be a secret
 }
 
 func newAgentView(c *cobra.Command, q *local.Queue, id string) *agentView {
@@ -240,6 +246,7 @@ func (v *agentView) wait(ctx context.Context) error {
 
 // state says what a session waits for or how it has ended, if that is new.
 func (v *agentView) state(s background.Session) {
+	v.hidden = s.State == background.Waiting && s.Question.Secret()
 	if s.State == background.Waiting {
 		if s.Question.Key != v.asked {
 			v.asked = s.Question.Key
