@@ -36,7 +36,7 @@ in the background, runs.`,
 			if err != nil {
 				return err
 			}
-			if err := reviveHosts(q, all); err != nil {
+			if err := reviveHosts(q, all, c.ErrOrStderr()); err != nil {
 				return err
 			}
 			if asJSON {
@@ -100,7 +100,7 @@ its process. With --follow, go on until it has ended or waits for an answer.`,
 			if err != nil {
 				return err
 			}
-			if err := reviveHosts(q, []background.Session{s}); err != nil {
+			if err := reviveHosts(q, []background.Session{s}, c.ErrOrStderr()); err != nil {
 				return err
 			}
 			ctx, stop := signals(c.Context())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,6 +78,9 @@ func tellAgent(c *cobra.Command, q *local.Queue, s background.Session, text stri
 	if err := notInCommand(c); err != nil {
 		return err
 	}
+	if err := stays(q, s); err != nil {
+		return err
+	}
 	said := "answered: it goes on"
 	if s.State == background.Waiting {
 		err := background.Answer(c.Context(), q, s, text)
@@ -122,7 +126,7 @@ func answerError(s background.Session, err error) error {
 
 // attach shows a session on a terminal, and sends what is typed.
 func attach(c *cobra.Command, q *local.Queue, s background.Session, in *os.File) error {
-	if err := reviveHosts(q, []background.Session{s}); err != nil {
+	if err := reviveHosts(q, []background.Session{s}, c.ErrOrStderr()); err != nil {
 		return err
 	}
 	v := newAgentView(c, q, s.ID)
@@ -232,7 +236,7 @@ func (v *agentView) wait(ctx context.Context) error {
 			return nil
 		}
 		if err == nil && n%others == 0 {
-			if err := reviveHosts(v.queue, []background.Session{s}); err != nil {
+			if err := reviveHosts(v.queue, []background.Session{s}, io.Discard); err != nil {
 				return err
 			}
 		}

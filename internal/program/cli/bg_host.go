@@ -2,14 +2,20 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/durable/background"
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/local"
@@ -46,16 +52,69 @@ func ensureHost(q *local.Queue, id string) error {
 }
 
 // reviveHosts starts processes for the sessions that have something to do and none: it was killed, or the machine was
-// started again.
-func reviveHosts(q *local.Queue, all []background.Session) error {
+// started again. Those that cannot go on from here are named on w.
+func reviveHosts(q *local.Queue, all []background.Session, w io.Writer) error {
 	for _, s := range all {
-		if s.State.Working() {
-			if err := ensureHost(q, s.ID); err != nil {
-				return err
-			}
+		if !s.State.Working() {
+			continue
+		}
+		if err := stays(q, s); err != nil {
+			fmt.Fprintf(w, "knack: warn: %s\nknack: hint: %s\n", plain.Line(err.Error()), plain.Line(err.Hint))
+			continue
+		}
+		if err := ensureHost(q, s.ID); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// stays says why a session without a process must not get one from here, or returns nil. The process has the
+// environment of what starts it. That of a command may be the model's; and in another terminal the variables may name
+// other model servers, which must not get the conversation, nor the old ones the keys that are for these.
+func stays(q *local.Queue, s background.Session) *engine.Error {
+	if q.Held(background.BatchID(s.ID)) {
+		return nil
+	}
+	id, why, where := shortID(s.ID), "", "knack agents, in a terminal"
+	if workspace.InCommand() {
+		why = "a command of a session does not start its process"
+	} else if name := otherAddress(s.Batch.Addresses, addresses(os.Environ())); name != "" {
+		why, where = name+" is not as where it began", where+" with the same"
+	} else {
+		return nil
+	}
+	return &engine.Error{Err: fmt.Errorf("%s does not go on from here: %s", id, why),
+		Hint: where + ", or knack stop " + id, Exit: engine.ExitRefused}
+}
+
+// addresses returns the variables of an environment that say which servers models are asked at, as NAME=HASH, sorted
+// and with spaces between. It is never "", which is that of sessions whose addresses are not known. Addresses may have
+// passwords, so they are not kept as they are. Proxies are not among them: they are those of the place of the terminal.
+func addresses(environ []string) string {
+	all := []string{"-"}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if value != "" && (strings.HasSuffix(name, "_BASE_URL") || strings.HasSuffix(name, "_ENDPOINT") ||
+			strings.HasPrefix(name, "CLAUDE_CODE_USE_") || name == "OLLAMA_HOST") {
+			sum := sha256.Sum256([]byte(entry))
+			all = append(all, name+"="+hex.EncodeToString(sum[:8]))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// otherAddress returns a variable that differs between two results of addresses; "": there is none.
+func otherAddress(began, here string) string {
+	a, b := strings.Fields(began), strings.Fields(here)
+	for _, entry := range append(slices.Clone(a), b...) {
+		if len(a) > 0 && slices.Contains(a, entry) != slices.Contains(b, entry) {
+			name, _, _ := strings.Cut(entry, "=")
+			return name
+		}
+	}
+	return ""
 }
 
 // workerHostCommand is the process of one session in the background: a worker for its messages. It ends when it has
@@ -96,7 +155,7 @@ const others = 5
 func reviveAll(ctx context.Context, q *local.Queue, show func(work.Event)) {
 	all, err := background.List(ctx, q, "")
 	if err == nil {
-		err = reviveHosts(q, all)
+		err = reviveHosts(q, all, io.Discard)
 	}
 	if err != nil && ctx.Err() == nil {
 		show(work.Event{Err: err})
