@@ -28,9 +28,9 @@ func attachCommand() *cobra.Command {
 		Short: "Show a session in the background, answer it, and write to it",
 		Long: `Show what a session in the background has done, and follow it. What you type is the
 answer to the question that it waits for, otherwise its next message. Answers are a
-number, yes, no, or no with a reason after a comma. /stop stops what it does. Ctrl-D
-leaves, and the session goes on. One that has ended is opened on the screen, with the
-flags that it has; /background sends it back.
+number, yes, no, or no with a reason after a comma; never a secret, as they are kept.
+/stop stops what it does. Ctrl-D leaves, and the session goes on. One that has ended is
+opened on the screen, with the flags that it has; /background sends it back.
 
 With a MESSAGE, that is sent, and nothing is shown: an answer, if it waits for one.`,
 		Example: `  knack attach 1a2b3c4d

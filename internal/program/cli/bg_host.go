@@ -42,7 +42,11 @@ func ensureHost(q *local.Queue, id string) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(exe, "worker", "host", id)
+	args := []string{"worker", "host", id}
+	if workspace.InCommand() { // which its process may not see any more
+		args = append(args, hostAlone)
+	}
+	cmd := exec.Command(exe, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = state, log, log
 	detach(cmd)
 	if err := cmd.Start(); err != nil {
@@ -50,6 +54,9 @@ func ensureHost(q *local.Queue, id string) error {
 	}
 	return cmd.Process.Release()
 }
+
+// hostAlone is the argument of a host that a command of a session has started: it starts none for other sessions.
+const hostAlone = "alone"
 
 // reviveHosts starts processes for the sessions that have something to do and none: it was killed, or the machine was
 // started again. Those that cannot go on from here are named on w.
@@ -122,7 +129,7 @@ func otherAddress(began, here string) string {
 // such as keys, of the terminal that began it.
 func workerHostCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "host", Hidden: true, Args: exactly(1, "knack --bg 'your prompt'"),
+		Use: "host", Hidden: true, Args: cobra.RangeArgs(1, 2),
 		Short: "Work on a session in the background",
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signals(c.Context())
@@ -137,7 +144,7 @@ func workerHostCommand() *cobra.Command {
 				if !ok || err != nil {
 					return err
 				}
-				err = host(c, ctx, q, args[0])
+				err = host(c, ctx, q, args[0], slices.Contains(args[1:], hostAlone))
 				release()
 				// Who sends a message looks for a host after that: it sees this one, or this one sees the message.
 				if err != nil || ctx.Err() != nil || !hasWork(ctx, q, args[0]) {
@@ -162,8 +169,8 @@ func reviveAll(ctx context.Context, q *local.Queue, show func(work.Event)) {
 	}
 }
 
-// host works on a session until nothing is left that can be done.
-func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string) error {
+// host works on a session until nothing is left that can be done. Unless it is alone, it sees to the others, too.
+func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string, alone bool) error {
 	o, err := workerOptions("bg", 0)
 	if err != nil {
 		return err
@@ -190,7 +197,7 @@ func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string) erro
 			}
 		}()
 		for n := 0; hasWork(watching, q, id); n++ {
-			if n%others == 0 {
+			if n%others == 0 && !alone {
 				reviveAll(watching, q, o.Show)
 			}
 			select {
