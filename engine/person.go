@@ -54,6 +54,10 @@ type Question struct {
 	Current string // the ID of the option that is in effect; "": none
 	Fields  []Field
 	URL     string
+
+	// Command is a command line of this program that does what an answer would, for a front end that must not take one,
+	// as where it would be kept; "": there is none.
+	Command string
 }
 
 // A Document is a text that belongs to a Question, such as that of a skill that wants to be used. It is untrusted.

@@ -272,7 +272,7 @@ func TestGitOwnFiles(t *testing.T) {
 		for _, confined := range []bool{true, false} {
 			place := permission.PathContext{Dir: g.repo, Roots: []string{g.repo}, Home: filepath.Join(g.top, "home"),
 				GitEnv: true, Git: git, Confined: func() bool { return confined }}
-			rules := permission.Rules{Allow: rulesOf(t, "Bash(git *) Bash(rm *) Bash(cp *)", permission.User)}
+			rules := permission.Rules{Allow: rulesOf(t, "Bash(git *) | Bash(rm *) | Bash(cp *)", permission.User)}
 			d := rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: permission.KindBash, Text: line})
 			var asked []string
 			for _, s := range d.Subjects {

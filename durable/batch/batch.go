@@ -84,6 +84,7 @@ type Options struct {
 	Args      []string      `json:"args,omitempty"`       // flags of the command line for each run
 	WaitLimit time.Duration `json:"wait_limit,omitempty"` // after this, no answer to a question means no; 0: 24 h
 	Hidden    bool          `json:"hidden,omitempty"`     // lists leave it out
+	Addresses string        `json:"addresses,omitempty"`  // of a session in the background: see the program's bg_host.go
 }
 
 // Isolation says where runs work.

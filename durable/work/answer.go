@@ -16,6 +16,7 @@ func QuestionOf(r batch.Run) (q Question) {
 	if json.Unmarshal(r.Question, &q) != nil {
 		q.Title = "a question of another version of the program"
 	}
+	q.close()
 	return q
 }
 
@@ -31,7 +32,7 @@ func (q Question) Choices() []Option {
 // where that is asked for. No to a call ends the run.
 func (q Question) AnswerTo(text string) (batch.Answer, error) {
 	a, no, err := q.reply(text)
-	if no && q.Asker != string(engine.AskerPlan) {
+	if no && q.Asker != string(engine.AskerPlan) && !q.Secret() {
 		return batch.Answer{No: true}, nil
 	}
 	return a, err
@@ -57,6 +58,9 @@ func (q Question) reply(text string) (answer batch.Answer, no bool, err error) {
 	}
 	var a Answer
 	switch {
+	case q.Secret() && (i < 0 || reason != ""): // what it is must not be shown, nor kept
+		return answer, false, engine.Usagef(q.Command, "an answer to this question may not contain a secret: it is one "+
+			"of yes, no")
 	case len(q.Options) > 0 && i < 0:
 		var names []string
 		for _, o := range options {

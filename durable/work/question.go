@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/knack-agent/knack/durable/batch"
@@ -24,6 +25,27 @@ type Question struct {
 	Options []Option        `json:"options,omitempty"`
 	Fields  []Field         `json:"fields,omitempty"`
 	URL     string          `json:"url,omitempty"`
+	Command string          `json:"command,omitempty"` // that does what an answer would; see [Question.Secret]
+}
+
+// Secret reports whether the question wants a secret. The queue would keep it as text, so it is no answer here: the
+// options are to try again, after the user has stored it with Command, and to go on without it.
+func (q Question) Secret() bool {
+	return slices.ContainsFunc(q.Fields, func(f Field) bool { return f.Type == string(engine.FieldSecret) })
+}
+
+// close gives a question that wants a secret its options. Those of earlier versions have none.
+func (q *Question) close() {
+	if !q.Secret() || len(q.Options) > 0 {
+		return
+	}
+	q.Options = []Option{{ID: engine.OptionYes, Label: "it is stored: try again", Allow: true},
+		{ID: engine.OptionNo, Label: "go on without it"}}
+	said := "Answers are kept, so no secret is typed here."
+	if q.Command != "" {
+		said += " This stores it: " + q.Command
+	}
+	q.Text = strings.TrimPrefix(q.Text+"\n"+said, "\n")
 }
 
 // A File is one that a call would run, or change.
@@ -63,7 +85,8 @@ func options(all []engine.Option) (out []Option) {
 }
 
 func questionOf(q engine.Question) Question {
-	w := Question{Title: q.Title, Text: q.Text, Asker: string(q.Asker), URL: q.URL, Options: options(q.Options)}
+	w := Question{Title: q.Title, Text: q.Text, Asker: string(q.Asker), URL: q.URL, Options: options(q.Options),
+		Command: q.Command}
 	if q.Call != nil {
 		w.Tool, w.Input = q.Call.Tool, q.Call.Input
 		for _, f := range q.Call.Files {
@@ -78,6 +101,7 @@ func questionOf(q engine.Question) Question {
 	for _, f := range q.Fields {
 		w.Fields = append(w.Fields, Field{Name: f.Name, Label: f.Label, Type: string(f.Type), Options: options(f.Options)})
 	}
+	w.close()
 	data, err := json.Marshal(w)
 	if err != nil { // an input that is no JSON
 		data = []byte(w.Title + "\x00" + string(w.Input))
@@ -114,6 +138,12 @@ func (p *absent) Ask(ctx context.Context, q engine.Question) (engine.Answer, err
 		var answer Answer
 		if json.Unmarshal(a.Question, &earlier) != nil || earlier.Key != w.Key || json.Unmarshal(a.Value, &answer) != nil {
 			continue
+		}
+		if w.Secret() {
+			if answer.Option != engine.OptionNo { // it was not stored after all
+				continue
+			}
+			return engine.Answer{Declined: true}, nil
 		}
 		p.answers = slices.Delete(slices.Clone(p.answers), i, i+1)
 		return engine.Answer{Option: answer.Option, Reason: answer.Reason, Values: answer.Values}, nil

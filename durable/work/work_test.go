@@ -349,3 +349,23 @@ func TestRefusal(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretQuestion: a question that wants a secret, also one of an earlier version, takes yes or no alone, and an
+// error does not have what was typed.
+func TestSecretQuestion(t *testing.T) {
+	q := QuestionOf(batch.Run{Question: []byte(`{"title":"x wants T","asker":"secrets",` +
+		`"fields":[{"name":"T","label":"T","type":"secret"},{"name":"U","label":"U"}]}`)})
+	for _, text := range []string{"hunter2hunter2", "no, hunter2hunter2", "yes, hunter2hunter2", "", "3"} {
+		if a, err := q.AnswerTo(text); err == nil || a.Value != nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %s, %v", text, a.Value, err)
+		}
+		if a, err := q.Reply(text); err == nil || a.Value != nil {
+			t.Errorf("%q: %s, %v", text, a.Value, err)
+		}
+	}
+	for text, want := range map[string]string{"yes": `{"option":"yes"}`, "No": `{"option":"no"}`, "2": `{"option":"no"}`} {
+		if a, err := q.AnswerTo(text); err != nil || string(a.Value) != want || a.No {
+			t.Errorf("%q: %s, %v", text, a.Value, err)
+		}
+	}
+}

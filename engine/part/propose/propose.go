@@ -214,13 +214,22 @@ func (l live) describe(ctx context.Context, c *change) string {
 	return strings.Join(lines, "\n") + "\n\n" + plain.Text(c.diff())
 }
 
-// withoutDeclined takes what the user did not want out of the messages of a request.
+// withoutDeclined takes what the user did not want out of the messages of a request: the calls, and those before them
+// that failed, as a session in the background has made the same one before it waited for the answer.
 func withoutDeclined(all []llm.Message) []llm.Message {
-	no := map[string]bool{}
+	no, failed := map[string]bool{}, []string(nil)
 	for _, m := range all {
 		for _, p := range m.Parts {
-			if r := p.Result; r != nil && r.Name == ToolName && strings.Contains(llm.TextOf(r.Parts), declined) {
-				no[r.ID] = true
+			r := p.Result
+			if r == nil || r.Name != ToolName {
+				continue
+			}
+			if failed = append(failed, r.ID); strings.Contains(llm.TextOf(r.Parts), declined) {
+				for _, id := range failed {
+					no[id] = true
+				}
+			} else if !r.IsError {
+				failed = failed[:len(failed)-1]
 			}
 		}
 	}

@@ -163,6 +163,42 @@ func TestNo(t *testing.T) {
 	}
 }
 
+// TestNoLater: where the user is asked again, as in the background, a no also takes out the calls that asked before it.
+func TestNoLater(t *testing.T) {
+	p := enginetest.New(t, "~/.claude/skills/notes/SKILL.md", notes)
+	use := func(call m) llmtest.Answer { return llmtest.Use("ProposeSkills", m{"proposals": []any{call}}) }
+	model := llmtest.New(use(with(own(), "evidence", []m{{"quote": "nobody said this"}})), use(own()), use(own()),
+		llmtest.Reply("done"), llmtest.Reply("later"))
+	o := p.Options(model)
+	asked := 0
+	e, live := p.Open(t, o, enginetest.PersonFunc(func(context.Context, engine.Question) (engine.Answer, error) {
+		if asked++; asked == 1 {
+			return engine.Answer{}, engine.ErrCannot
+		}
+		return engine.Answer{Option: "no"}, nil
+	}), engine.SessionOptions{})
+	defer e.Close()
+	enginetest.Run(t, live, "leave merges out of the notes")
+	enginetest.Run(t, live, "go on")
+	all := model.Requests()
+	if asked != 2 || len(all) != 5 {
+		t.Fatalf("asked %d times, %d requests", asked, len(all))
+	}
+	for i, r := range all {
+		calls := 0
+		for _, msg := range r.Messages {
+			for _, part := range msg.Parts {
+				if c := part.Call; c != nil && strings.Contains(string(c.Input), "why") {
+					calls++
+				}
+			}
+		}
+		if want := []int{0, 1, 2, 0, 0}[i]; calls != want {
+			t.Errorf("request %d has %d proposals, want %d", i, calls, want)
+		}
+	}
+}
+
 // TestRefused: what is refused is not asked.
 func TestRefused(t *testing.T) {
 	p := enginetest.New(t, "~/.claude/skills/notes/SKILL.md", notes, "~/.claude/skills/notes/evals/evals.json", "[]",

@@ -437,6 +437,10 @@ func Question(k *knack.Skill, b Binding, missing []Wanted) engine.Question {
 		}
 		q.Fields = append(q.Fields, f)
 	}
+	q.Command = "knack skill secrets " + k.Name
+	if len(missing) == 1 {
+		q.Command += " " + missing[0].Name
+	}
 	return q
 }
 

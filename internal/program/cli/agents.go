@@ -30,14 +30,14 @@ what they do: ready, running, waiting (for an answer), done, failed, refused, st
 a terminal the list changes with them until nothing runs or waits, or until Ctrl-C.
 
 One whose process was killed goes on as soon as this command, or another one for sessions
-in the background, runs.`,
+in the background, runs in a terminal where the addresses of model servers are the same.`,
 		Args: noArguments,
 		RunE: withBackground(func(c *cobra.Command, q *local.Queue, _ []string) error {
 			all, err := background.List(c.Context(), q, "")
 			if err != nil {
 				return err
 			}
-			if err := reviveHosts(q, all); err != nil {
+			if err := reviveHosts(q, all, c.ErrOrStderr()); err != nil {
 				return err
 			}
 			if asJSON {
@@ -101,7 +101,7 @@ its process. With --follow, go on until it has ended or waits for an answer.`,
 			if err != nil {
 				return err
 			}
-			if err := reviveHosts(q, []background.Session{s}); err != nil {
+			if err := reviveHosts(q, []background.Session{s}, c.ErrOrStderr()); err != nil {
 				return err
 			}
 			ctx, stop := signals(c.Context())

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func followAgents(c *cobra.Command, q *local.Queue, f *os.File) error {
 		if ctx.Err() != nil { // the user has seen enough
 			return screen.Leave()
 		}
-		if err := reviveHosts(q, all); err != nil {
+		if err := reviveHosts(q, all, io.Discard); err != nil {
 			return err
 		}
 		width, height, err := term.GetSize(int(f.Fd()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,9 +28,9 @@ func attachCommand() *cobra.Command {
 		Short: "Show a session in the background, answer it, and write to it",
 		Long: `Show what a session in the background has done, and follow it. What you type is the
 answer to the question that it waits for, otherwise its next message. Answers are a
-number, yes, no, or no with a reason after a comma. /stop stops what it does. Ctrl-D
-leaves, and the session goes on. One that has ended is opened on the screen, with the
-flags that it has; /background sends it back.
+number, yes, no, or no with a reason after a comma; never a secret, as they are kept.
+/stop stops what it does. Ctrl-D leaves, and the session goes on. One that has ended is
+opened on the screen, with the flags that it has; /background sends it back.
 
 With a MESSAGE, that is sent, and nothing is shown: an answer, if it waits for one.`,
 		Example: `  knack attach 1a2b3c4d
@@ -77,6 +78,9 @@ func tellAgent(c *cobra.Command, q *local.Queue, s background.Session, text stri
 	if err := notInCommand(c); err != nil {
 		return err
 	}
+	if err := stays(q, s); err != nil {
+		return err
+	}
 	said := "answered: it goes on"
 	if s.State == background.Waiting {
 		err := background.Answer(c.Context(), q, s, text)
@@ -113,7 +117,7 @@ func answerError(s background.Session, err error) error {
 	for _, o := range s.Question.Choices() {
 		names = append(names, o.ID)
 	}
-	if len(names) == 0 {
+	if len(names) == 0 || s.Question.Secret() {
 		return err
 	}
 	return engine.Usagef("knack attach "+shortID(s.ID)+" "+names[0], "that is no answer; it is one of %s",
@@ -122,11 +126,12 @@ func answerError(s background.Session, err error) error {
 
 // attach shows a session on a terminal, and sends what is typed.
 func attach(c *cobra.Command, q *local.Queue, s background.Session, in *os.File) error {
-	if err := reviveHosts(q, []background.Session{s}); err != nil {
+	if err := reviveHosts(q, []background.Session{s}, c.ErrOrStderr()); err != nil {
 		return err
 	}
 	v := newAgentView(c, q, s.ID)
 	v.front.In, v.front.History = in, engine.Env(nil).StateFile("history")
+	v.front.Hidden = func() bool { return v.hidden }
 	v.front.Woken = func(ctx context.Context) bool { return v.wait(ctx) == nil }
 	v.front.Print(fmt.Sprintf("%s in %s. What you type is sent to it; Ctrl-D leaves, and it goes on.", s.ID,
 		plain.Line(s.Dir)))
@@ -157,6 +162,9 @@ func attach(c *cobra.Command, q *local.Queue, s background.Session, in *os.File)
 			}
 			return background.Stop(ctx, q, now)
 		}
+		if v.hidden && (now.State != background.Waiting || !now.Question.Secret()) {
+			return errors.Join(errors.New("the question was answered elsewhere, and what you typed was not sent"), show(ctx))
+		}
 		return withHint(tellAgent(c, q, now, text))
 	})
 }
@@ -171,6 +179,8 @@ type agentView struct {
 	said  background.State // what state has shown
 	asked string           // the question that it has shown
 	seen  string           // what wait has seen
+
+	hidden bool // what is typed next may be a secret
 }
 
 func newAgentView(c *cobra.Command, q *local.Queue, id string) *agentView {
@@ -226,7 +236,7 @@ func (v *agentView) wait(ctx context.Context) error {
 			return nil
 		}
 		if err == nil && n%others == 0 {
-			if err := reviveHosts(v.queue, []background.Session{s}); err != nil {
+			if err := reviveHosts(v.queue, []background.Session{s}, io.Discard); err != nil {
 				return err
 			}
 		}
@@ -240,6 +250,7 @@ func (v *agentView) wait(ctx context.Context) error {
 
 // state says what a session waits for or how it has ended, if that is new.
 func (v *agentView) state(s background.Session) {
+	v.hidden = s.State == background.Waiting && s.Question.Secret()
 	if s.State == background.Waiting {
 		if s.Question.Key != v.asked {
 			v.asked = s.Question.Key

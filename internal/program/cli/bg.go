@@ -98,6 +98,7 @@ func beginBackground(c *cobra.Command, q *local.Queue, s background.Session, tas
 	if len(old) == 1 && (old[0].State.Working() || old[0].State == background.Waiting) {
 		return engine.Usagef("knack attach "+s.ID, "the session %s works in the background already", s.ID)
 	}
+	s.Batch.Addresses = addresses(os.Environ())
 	if err := background.Begin(c.Context(), q, s, markedTask(tasks[0])); err != nil {
 		return err
 	}

@@ -2,15 +2,20 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/durable/background"
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/local"
@@ -37,7 +42,11 @@ func ensureHost(q *local.Queue, id string) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(exe, "worker", "host", id)
+	args := []string{"worker", "host", id}
+	if workspace.InCommand() { // which its process may not see any more
+		args = append(args, hostAlone)
+	}
+	cmd := exec.Command(exe, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = state, log, log
 	return startDetached(cmd)
 }
@@ -52,17 +61,73 @@ func startDetached(cmd *exec.Cmd) error {
 	return nil
 }
 
-// reviveHosts starts processes for the sessions that have something to do and no process: it was killed, or the machine
-// was started again. One whose message needs a newer program gets none, which would only end at once.
-func reviveHosts(q *local.Queue, all []background.Session) error {
+// hostAlone is the argument of a host that a command of a session has started: it starts none for other sessions.
+const hostAlone = "alone"
+
+// reviveHosts starts processes for the sessions that have something to do and none: it was killed, or the machine was
+// started again. Those that cannot go on from here are named on w.
+func reviveHosts(q *local.Queue, all []background.Session, w io.Writer) error {
 	for _, s := range all {
-		if canWork(s) {
-			if err := ensureHost(q, s.ID); err != nil {
-				return err
-			}
+		if !canWork(s) { // or a message needs a newer program, and a process would only end at once
+			continue
+		}
+		if err := stays(q, s); err != nil {
+			fmt.Fprintf(w, "knack: warn: %s\nknack: hint: %s\n", plain.Line(err.Error()), plain.Line(err.Hint))
+			continue
+		}
+		if err := ensureHost(q, s.ID); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// stays says why a session without a process must not get one from here, or returns nil. The process has the
+// environment of what starts it. That of a command may be the model's; and in another terminal the variables may name
+// other model servers, which must not get the conversation, nor the old ones the keys that are for these.
+func stays(q *local.Queue, s background.Session) *engine.Error {
+	if q.Held(background.BatchID(s.ID)) {
+		return nil
+	}
+	id, why, where := shortID(s.ID), "", "knack agents, in a terminal"
+	if workspace.InCommand() {
+		why = "a command of a session does not start its process"
+	} else if name := otherAddress(s.Batch.Addresses, addresses(os.Environ())); name != "" {
+		why, where = name+" is not as where it began", where+" with the same"
+	} else {
+		return nil
+	}
+	return &engine.Error{Err: fmt.Errorf("%s does not go on from here: %s", id, why),
+		Hint: where + ", or knack stop " + id, Exit: engine.ExitRefused}
+}
+
+// addresses returns the variables of an environment that say which servers models are asked at, as NAME=HASH, sorted
+// and with spaces between. It is never "", which is that of sessions whose addresses are not known. Addresses may have
+// passwords, so they are not kept as they are. Proxies are not among them: they are those of the place of the terminal.
+func addresses(environ []string) string {
+	all := []string{"-"}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if value != "" && (strings.HasSuffix(name, "_BASE_URL") || strings.HasSuffix(name, "_ENDPOINT") ||
+			strings.HasPrefix(name, "CLAUDE_CODE_USE_") || name == "OLLAMA_HOST") {
+			sum := sha256.Sum256([]byte(entry))
+			all = append(all, name+"="+hex.EncodeToString(sum[:8]))
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// otherAddress returns a variable that differs between two results of addresses; "": there is none.
+func otherAddress(began, here string) string {
+	a, b := strings.Fields(began), strings.Fields(here)
+	for _, entry := range append(slices.Clone(a), b...) {
+		if len(a) > 0 && slices.Contains(a, entry) != slices.Contains(b, entry) {
+			name, _, _ := strings.Cut(entry, "=")
+			return name
+		}
+	}
+	return ""
 }
 
 // workerHostCommand is the process of one session in the background: a worker for its messages. It ends when it has
@@ -70,7 +135,7 @@ func reviveHosts(q *local.Queue, all []background.Session) error {
 // such as keys, of the terminal that began it.
 func workerHostCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "host", Hidden: true, Args: exactly(1, "knack --bg 'your prompt'"),
+		Use: "host", Hidden: true, Args: cobra.RangeArgs(1, 2),
 		Short: "Work on a session in the background",
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signals(c.Context())
@@ -85,7 +150,7 @@ func workerHostCommand() *cobra.Command {
 				if !ok || err != nil {
 					return err
 				}
-				err = host(c, ctx, q, args[0])
+				err = host(c, ctx, q, args[0], slices.Contains(args[1:], hostAlone))
 				release()
 				// Who sends a message looks for a host after that: it sees this one, or this one sees the message.
 				if err != nil || ctx.Err() != nil || !hasWork(ctx, q, args[0]) {
@@ -103,15 +168,15 @@ const others = 5
 func reviveAll(ctx context.Context, q *local.Queue, show func(work.Event)) {
 	all, err := background.List(ctx, q, "")
 	if err == nil {
-		err = reviveHosts(q, all)
+		err = reviveHosts(q, all, io.Discard)
 	}
 	if err != nil && ctx.Err() == nil {
 		show(work.Event{Err: err})
 	}
 }
 
-// host works on a session until nothing is left that can be done.
-func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string) error {
+// host works on a session until nothing is left that can be done. Unless it is alone, it sees to the others, too.
+func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string, alone bool) error {
 	o, err := workerOptions("bg", 0)
 	if err != nil {
 		return err
@@ -138,7 +203,7 @@ func host(c *cobra.Command, ctx context.Context, q *local.Queue, id string) erro
 			}
 		}()
 		for n := 0; hasWork(watching, q, id); n++ {
-			if n%others == 0 {
+			if n%others == 0 && !alone {
 				reviveAll(watching, q, o.Show)
 			}
 			select {

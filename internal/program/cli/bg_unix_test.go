@@ -152,3 +152,44 @@ func TestAgentsLive(t *testing.T) {
 		t.Error("a name reached the terminal unescaped")
 	}
 }
+
+// TestAttachSecret: what is typed where a session in the background wants a secret is neither shown nor kept.
+func TestAttachSecret(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-7Lx0Rt-4fK2mPw"
+	send := call("b", "sh ~/.claude/skills/report/scripts/send.sh")
+	d := newFixture(t, serve(t, llmtest.Use("Skill", map[string]any{"skill": "report"}), send,
+		llmtest.Use("Skill", map[string]any{"skill": "report"}), send, llmtest.Reply("I went on.")))
+	d.env = append(d.env, "KNACK_KEYRING=file")
+	d.file(t, "../.claude/skills/report/SKILL.md", "---\nname: report\ndescription: Reports.\nmetadata:\n"+
+		"  knack:\n    env:\n      - {name: SERVICE_TOKEN, description: The token.}\n---\nRun scripts/send.sh.\n")
+	d.file(t, "../.claude/skills/report/scripts/send.sh", "echo sent\n")
+	d.output(t, "--bg", "--session-id", "wants", "--sandbox", "off", "--allow", "Bash, Skill", "report it")
+	d.output(t, "logs", "wants", "-f")
+	a := d.run(t, "knack", "attach", "wants")
+	a.expect(`wants asks: `)
+	a.expect(`This stores it: knack skill secrets report SERVICE_TOKEN`)
+	a.expect(`not shown\) > `)
+	a.types(canary + "\r")
+	a.expect(`may not contain a secret`)
+	a.expect(`not shown\) > `)
+	a.types("no\r")
+	a.expect(`I went on\.`)
+	a.leaves()
+	if strings.Contains(a.all.String(), canary) {
+		t.Errorf("it was shown: %q", a.all.String())
+	}
+	err := filepath.WalkDir(filepath.Join(d.home(), ".local"), func(path string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if strings.Contains(string(data), canary) {
+			t.Errorf("%s has it", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

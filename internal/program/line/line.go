@@ -47,6 +47,8 @@ type Front struct {
 	// Woken waits until something may begin a turn that the user did not ask for, and reports false if ctx ends first.
 	// nil: nothing does.
 	Woken func(ctx context.Context) bool
+	// Hidden reports whether the next prompt may be a secret: then it is neither shown nor kept. nil: it never is.
+	Hidden func() bool
 	// Send passes a message of the user to the running turn.
 	Send func(ctx context.Context, line string, when engine.When) (engine.Queued, error)
 
@@ -75,10 +77,10 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 	for {
 		line, err := f.First, error(nil)
 		f.First = ""
-		last := false
+		last, hidden := false, line == "" && f.Hidden != nil && f.Hidden()
 		if line == "" {
 			f.screen.Lock()
-			line, err = f.prompt()
+			line, err = f.prompt(hidden)
 			if errors.Is(err, errLeft) && f.AtEnd != nil {
 				if line = f.AtEnd(); line != "" {
 					err, last = nil, true
@@ -122,7 +124,9 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			}
 			return nil
 		}
-		if err := f.read.history.Save(f.History, len(f.read.history.All())-1); err != nil {
+		if hidden {
+			// Nothing of it is kept.
+		} else if err := f.read.history.Save(f.History, len(f.read.history.All())-1); err != nil {
 			f.Print("the history could not be kept: " + err.Error())
 			f.History = ""
 		}
@@ -137,9 +141,13 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 }
 
 // prompt reads the next line of the user. The error is errWoken if f.Woken reports something first.
-func (f *Front) prompt() (string, error) {
+func (f *Front) prompt(hidden bool) (string, error) {
+	prompt := f.paint(bold, "> ")
+	if hidden {
+		prompt = f.paint(bold, "yes or no (not shown) > ")
+	}
 	if f.Woken == nil {
-		return f.read.line(f.paint(bold, "> "), true)
+		return f.read.read(prompt, !hidden, hidden)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -151,7 +159,7 @@ func (f *Front) prompt() (string, error) {
 	}()
 	f.read.woken = woken
 	defer func() { f.read.woken = nil }()
-	return f.read.line(f.paint(bold, "> "), true)
+	return f.read.read(prompt, !hidden, hidden)
 }
 
 // interruptible runs do and handles Ctrl-C meanwhile.
