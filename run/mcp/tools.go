@@ -328,11 +328,11 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 			again, failed := revive(ctx, p, session)
 			switch {
 			case failed != nil:
-				err = fmt.Errorf("%w; it was started again: %w", explain(err), failed)
+				err = fmt.Errorf("%w; it was started again: %w", p.explain(err), failed)
 			case now.Repeatable:
 				res, err = again.CallTool(ctx, params)
 			default:
-				err = fmt.Errorf("%w; it was started again, and it is not known whether the call had an effect", explain(err))
+				err = fmt.Errorf("%w; it was started again, and it is not known whether the call had an effect", p.explain(err))
 			}
 		}
 		done <- answer{res, err}
@@ -364,7 +364,7 @@ func saysError(text string) bool {
 
 // explained makes an error of the server readable, and says what the sandbox has to do with it.
 func (p *peer) explained(err error) error {
-	err = explain(err)
+	err = p.explain(err)
 	if hint := p.client.writeHint(&p.server, err.Error(), false); hint != "" {
 		err = fmt.Errorf("%w (%s)", err, hint)
 	}
@@ -548,7 +548,7 @@ func (p *peer) remembered() {
 		return
 	}
 	rememberedSkills(p)
-	data, err := os.ReadFile(file)
+	data, err := p.stored("tools")
 	if err != nil || len(data) > maxList {
 		return
 	}
