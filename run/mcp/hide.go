@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/mask"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // mask replaces the values that only this server was given: it may say them in whatever it sends, and that is shown,
@@ -81,21 +81,20 @@ func hiddenIn(m mask.Mask, v any, found *bool) any {
 }
 
 // hide returns an error without the server's secrets: an address or what its program wrote may have them.
-func (p *peer) hide(err error) error {
-	if text := err.Error(); p.server.Values != nil && p.server.mask().In(text) {
-		return errors.New(p.server.mask().Text(text))
+func (s *Server) hide(err error) error {
+	if text := err.Error(); s.Values != nil && s.mask().In(text) {
+		return errors.New(s.mask().Text(text))
 	}
 	return err
 }
 
 // stored reads a list that was kept. One that an older program kept with secrets is kept again without them.
-func (p *peer) stored(kind string) ([]byte, error) {
-	file := p.listFile(kind)
-	data, err := os.ReadFile(file)
-	if err != nil || len(data) > maxList || len(p.server.Values) == 0 {
+func (s *Server) stored(file string) ([]byte, error) {
+	data, err := regular.Read(file, maxList)
+	if err != nil || len(s.Values) == 0 {
 		return data, err
 	}
-	clean := hidden(p.server.mask(), data)
+	clean := hidden(s.mask(), data)
 	if !bytes.Equal(clean, data) {
 		atomicfile.Write(file, clean, 0o600) // on failure the next connection writes it
 	}

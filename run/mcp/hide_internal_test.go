@@ -59,7 +59,7 @@ func TestHiddenOnDisk(t *testing.T) {
 		strings.Contains(string(tools[0].Schema)+string(data), "canary") {
 		t.Errorf("%+v\n%s", tools, data)
 	}
-	if err := c.peers[0].explain(errors.New("Get \"https://x?key=canary%2F7%2BQ%22%C3%A9\": refused")); strings.Contains(
+	if err := c.peers[0].server.explain(errors.New("Get \"https://x?key=canary%2F7%2BQ%22%C3%A9\": refused")); strings.Contains(
 		err.Error(), "canary") {
 		t.Error(err)
 	}
