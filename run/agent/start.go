@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,8 +185,13 @@ func (r *run) recordUser(in Input, typed string, steering bool) error {
 		parts = append(parts, llm.Text(in.Text))
 	}
 	parts = append(parts, media.Parts(in.Parts)...)
+	words := in.Typed
+	all := words != "" && words == cmp.Or(typed, in.Text)
+	if all {
+		words = ""
+	}
 	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering,
-		Touched: in.Touched, Typed: typed, MessageID: in.MessageID, Server: in.Server}})
+		Touched: in.Touched, Typed: typed, AllTyped: all, Words: words, MessageID: in.MessageID, Server: in.Server}})
 	return err
 }
 

@@ -319,7 +319,7 @@ func (r *subAgents) input(ctx context.Context, act *knack.Activation, in Input, 
 	}
 	t := task{def: def, act: act, in: in, description: act.Notice, background: act.Skill.Background}
 	return func() error {
-		if err := r.recordUser(Text(in.Text), "", steering); err != nil { // attachments go to the sub-agent
+		if err := r.recordUser(Input{Text: in.Text, Typed: in.Typed}, "", steering); err != nil { // attachments go to the sub-agent
 			return err
 		}
 		if problem != "" {

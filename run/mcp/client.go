@@ -417,7 +417,7 @@ func (p *peer) keep(impossible error) {
 			p.set(NeedsLogin, login.Error())
 			failures = attempts
 		} else {
-			p.set(Failed, reasonOf(err))
+			p.set(Failed, reasonOf(p.server.hide(err)))
 		}
 		if !answered {
 			tried()
@@ -522,7 +522,7 @@ func (p *peer) connect(ctx context.Context, connected func()) (failure error) {
 		p.mu.Lock()
 		p.session = nil
 		if failure != nil { // for calls that are made before keep reports it
-			p.reason = reasonOf(failure)
+			p.reason = reasonOf(p.server.hide(failure))
 		}
 		p.mu.Unlock()
 		closed := make(chan struct{})
@@ -762,8 +762,10 @@ func (p *peer) unconnected() error {
 	return fmt.Errorf("the MCP server %s is not connected: %s", p.server.Name, cmp.Or(p.reason, string(p.state)))
 }
 
-// explain makes a server's error readable.
-func explain(err error) error {
+// explain makes a server's error readable, and leaves out secrets.
+func (s *Server) explain(err error) error { return s.hide(readable(err)) }
+
+func readable(err error) error {
 	var login *loginError
 	if errors.As(err, &login) {
 		return login

@@ -257,7 +257,7 @@ func (m *mended) Read(p []byte) (int, error) {
 
 // mendedValues reads messages that follow each other, with or without an end of line. What is no JSON is passed on, for
 // the reader to say so.
-func mendedValues(in io.ReadCloser) *mended {
+func mendedValues(in io.ReadCloser, read func(message []byte) []byte) *mended {
 	values := json.NewDecoder(in)
 	var rest io.Reader // what follows an error
 	return &mended{Closer: in, next: func() ([]byte, error) {
@@ -271,7 +271,7 @@ func mendedValues(in io.ReadCloser) *mended {
 		var syntax *json.SyntaxError
 		switch {
 		case err == nil:
-			return append(mendMessage(message), '\n'), nil
+			return append(read(message), '\n'), nil
 		case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
 			rest = io.MultiReader(values.Buffered(), in)
 			return nil, nil
@@ -280,17 +280,21 @@ func mendedValues(in io.ReadCloser) *mended {
 	}}
 }
 
-// mendedEvents reads an event stream, in which a line that begins with "data:" is a message.
-func mendedEvents(in io.ReadCloser) *mended {
+// mendedEvents reads an event stream, in which a line that begins with "data:" is a message, or the address for
+// requests, which stays as it is.
+func mendedEvents(in io.ReadCloser, read func(message []byte) []byte) *mended {
 	lines := bufio.NewReader(in)
+	address := false
 	return &mended{Closer: in, next: func() ([]byte, error) {
 		line, err := lines.ReadBytes('\n')
 		message := bytes.TrimRight(line, "\r\n")
 		body, ok := bytes.CutPrefix(message, []byte("data:"))
-		if !ok || len(body) == 0 {
+		if !ok || len(body) == 0 || address {
+			name, named := bytes.CutPrefix(message, []byte("event:"))
+			address = named && string(bytes.TrimSpace(name)) == "endpoint" || address && len(message) > 0
 			return line, err
 		}
-		if now := mendMessage(body); len(now) == 0 || &now[0] != &body[0] {
+		if now := read(body); len(now) == 0 || &now[0] != &body[0] {
 			return slices.Concat([]byte("data:"), now, line[len(message):]), err
 		}
 		return line, err
@@ -298,18 +302,21 @@ func mendedEvents(in io.ReadCloser) *mended {
 }
 
 // mendedWhole reads an answer that is one message.
-func mendedWhole(in io.ReadCloser) *mended {
+func mendedWhole(in io.ReadCloser, read func(message []byte) []byte) *mended {
 	return &mended{Closer: in, next: func() ([]byte, error) {
 		message, err := io.ReadAll(in)
 		if err != nil {
 			return message, err
 		}
-		return mendMessage(message), io.EOF
+		return read(message), io.EOF
 	}}
 }
 
 // mending mends the answers of a server over HTTP.
-type mending struct{ base http.RoundTripper }
+type mending struct {
+	base http.RoundTripper
+	read func(message []byte) []byte // see [Server.incoming]
+}
 
 func (m mending) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := m.base.RoundTrip(req)
@@ -318,9 +325,9 @@ func (m mending) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	switch kind := res.Header.Get("Content-Type"); {
 	case strings.HasPrefix(kind, "text/event-stream"):
-		res.Body = mendedEvents(res.Body)
+		res.Body = mendedEvents(res.Body, m.read)
 	case strings.HasPrefix(kind, "application/json"):
-		res.Body, res.ContentLength = mendedWhole(res.Body), -1
+		res.Body, res.ContentLength = mendedWhole(res.Body, m.read), -1
 	}
 	return res, nil
 }

@@ -121,7 +121,7 @@ func TestMendedTransports(t *testing.T) {
 			io.WriteString(w, c.sent)
 		}))
 		defer s.Close()
-		res, err := (&http.Client{Transport: mending{s.Client().Transport}}).Get(s.URL)
+		res, err := (&http.Client{Transport: mending{s.Client().Transport, mendMessage}}).Get(s.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestMendedTransports(t *testing.T) {
 func TestMendedPrograms(t *testing.T) {
 	t.Parallel()
 	in, out := io.Pipe()
-	m := mendedValues(in)
+	m := mendedValues(in, mendMessage)
 	go io.WriteString(out, "{\"id\":\n1}{\"id\":2,\"result\":{\"content\":7}}")
 	b := make([]byte, 1000)
 	for _, want := range []string{"{\"id\":\n1}\n",

@@ -117,7 +117,7 @@ func (c *Client) Prompt(ctx context.Context, name, args, output string, ask Aske
 	defer cancel()
 	r, err := session.GetPrompt(ctx, &sdk.GetPromptParams{Name: own.Name, Arguments: values})
 	if err != nil {
-		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, explain(err))
+		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, p.server.explain(err))
 	}
 	var content []sdk.Content
 	for _, m := range r.Messages {

@@ -153,7 +153,7 @@ func (c *Client) writeResources(ctx context.Context, b *strings.Builder, only st
 		l, err := listResources(ctx, session)
 		fmt.Fprintf(b, "%s:\n", p.server.Name)
 		if err != nil {
-			fmt.Fprintf(b, "  (failed: %s)\n", clip(explain(err).Error(), 500))
+			fmt.Fprintf(b, "  (failed: %s)\n", clip(p.server.explain(err).Error(), 500))
 		}
 		for _, r := range l.resources {
 			if r != nil {
@@ -189,7 +189,7 @@ func (c *Client) Resources(ctx context.Context, server string) ([]Resource, erro
 	}
 	l, err := listResources(ctx, session)
 	if err != nil {
-		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, explain(err))
+		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, p.server.explain(err))
 	}
 	var all []Resource
 	for _, r := range l.resources {
@@ -222,7 +222,7 @@ func (c *Client) Contents(ctx context.Context, server, uri string) ([]Content, e
 	defer cancel()
 	r, err := session.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
 	if err != nil {
-		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, explain(err))
+		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, p.server.explain(err))
 	}
 	all := []Content{}
 	for _, x := range r.Contents {
@@ -265,7 +265,7 @@ func (c *Client) read(ctx context.Context, server, uri, dir string) ([]llm.Part,
 	defer cancel()
 	r, err := session.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
 	if err != nil {
-		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, explain(err))
+		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, p.server.explain(err))
 	}
 	var content []sdk.Content
 	for _, x := range r.Contents {

@@ -11,7 +11,6 @@ import (
 	"iter"
 	"maps"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -208,7 +207,7 @@ func (p *peer) readSkills(ctx context.Context) {
 		case err != nil && p.connection() != session:
 			return // the next connection lists the skills
 		case err != nil && !missing(err):
-			listed, problems = nil, []knack.Problem{p.problem("skills/list: %v", explain(err))}
+			listed, problems = nil, []knack.Problem{p.problem("skills/list: %v", p.server.explain(err))}
 		case err == nil && !complete:
 			problems = []knack.Problem{p.problem("%s", notAll("skills", len(listed), maxSkills))}
 		}
@@ -252,9 +251,9 @@ func setSkills(p *peer, listed []ListedSkill, problems []knack.Problem, sum [sha
 // rememberedSkills loads the skills that the server listed last: with their digests, so that what is read later is what
 // was listed, or is listed again first.
 func rememberedSkills(p *peer) {
-	data, err := os.ReadFile(p.listFile("skills"))
+	data, err := p.server.stored(p.listFile("skills"))
 	var listed []ListedSkill
-	if err != nil || len(data) > maxList || json.Unmarshal(data, &listed) != nil || len(listed) == 0 {
+	if err != nil || json.Unmarshal(data, &listed) != nil || len(listed) == 0 {
 		return
 	}
 	listed = listed[:min(len(listed), maxSkills)]
@@ -520,7 +519,7 @@ func (r *remoteSkill) read(ctx context.Context, uri string) ([]byte, error) {
 	defer cancel()
 	res, err := session.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
 	if err != nil {
-		return nil, fmt.Errorf("the MCP server %s: %w", r.p.server.Name, explain(err))
+		return nil, fmt.Errorf("the MCP server %s: %w", r.p.server.Name, r.p.server.explain(err))
 	}
 	if len(res.Contents) != 1 || res.Contents[0] == nil || res.Contents[0].URI != uri {
 		return nil, r.fail(fmt.Errorf("%s: the server sent another resource", clip(uri, 200)))

@@ -10,15 +10,16 @@ import (
 )
 
 // sse makes the transport of an older server: one long answer has all messages, and names the address to which requests
-// are posted. base adds the server's headers.
-func sse(address string, base http.RoundTripper) (sdk.Transport, error) {
+// are posted. base adds the server's headers, read is [Server.incoming].
+func sse(address string, base http.RoundTripper, read func([]byte) []byte) (sdk.Transport, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, err
 	}
 	return &sdk.SSEClientTransport{
-		Endpoint:     address,
-		HTTPClient:   &http.Client{Transport: mending{&streamed{base: base, origin: u}}, CheckRedirect: sameOrigin},
+		Endpoint: address,
+		HTTPClient: &http.Client{Transport: mending{&streamed{base: base, origin: u}, read},
+			CheckRedirect: sameOrigin},
 		MaxEventSize: 2 * maxMessage,
 	}, nil
 }

@@ -328,11 +328,12 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 			again, failed := revive(ctx, p, session)
 			switch {
 			case failed != nil:
-				err = fmt.Errorf("%w; it was started again: %w", explain(err), failed)
+				err = fmt.Errorf("%w; it was started again: %w", p.server.explain(err), failed)
 			case now.Repeatable:
 				res, err = again.CallTool(ctx, params)
 			default:
-				err = fmt.Errorf("%w; it was started again, and it is not known whether the call had an effect", explain(err))
+				err = fmt.Errorf("%w; it was started again, and it is not known whether the call had an effect",
+					p.server.explain(err))
 			}
 		}
 		done <- answer{res, err}
@@ -364,7 +365,7 @@ func saysError(text string) bool {
 
 // explained makes an error of the server readable, and says what the sandbox has to do with it.
 func (p *peer) explained(err error) error {
-	err = explain(err)
+	err = p.server.explain(err)
 	if hint := p.client.writeHint(&p.server, err.Error(), false); hint != "" {
 		err = fmt.Errorf("%w (%s)", err, hint)
 	}
@@ -548,8 +549,8 @@ func (p *peer) remembered() {
 		return
 	}
 	rememberedSkills(p)
-	data, err := os.ReadFile(file)
-	if err != nil || len(data) > maxList {
+	data, err := p.server.stored(p.listFile("tools"))
+	if err != nil {
 		return
 	}
 	var kept []struct {

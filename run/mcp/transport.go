@@ -144,7 +144,7 @@ func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 	}()
 	m := &meter{ReadCloser: out, fault: f, limit: maxUnasked}
 	p.text = &textFilter{ReadCloser: m}
-	return p, &sdk.IOTransport{Reader: mendedValues(p.text), Writer: &quietWriter{w: in, wrote: m.reset},
+	return p, &sdk.IOTransport{Reader: mendedValues(p.text, s.incoming()), Writer: &quietWriter{w: in, wrote: m.reset},
 		MaxLineLength: 2 * maxMessage}, nil
 }
 
@@ -465,11 +465,12 @@ func (c *Client) http(ctx context.Context, s Server, f *fault) (sdk.Transport, e
 		}
 	}
 	if s.SSE {
-		return sse(s.URL, &bounded{c.transport(s), headers, f})
+		return sse(s.URL, &bounded{c.transport(s), headers, f}, s.incoming())
 	}
 	t := &sdk.StreamableClientTransport{
-		Endpoint:     s.URL,
-		HTTPClient:   &http.Client{Transport: mending{&bounded{c.transport(s), headers, f}}, CheckRedirect: sameOrigin},
+		Endpoint: s.URL,
+		HTTPClient: &http.Client{Transport: mending{&bounded{c.transport(s), headers, f}, s.incoming()},
+			CheckRedirect: sameOrigin},
 		MaxEventSize: 2 * maxMessage,
 	}
 	if h := c.oauth(headers, s, f); h != nil {

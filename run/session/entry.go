@@ -166,9 +166,25 @@ type User struct {
 	// Typed is what the user typed, if a command made Parts from it. Users are shown Typed, the
 	// model gets Parts.
 	Typed string `json:"typed,omitempty"`
+	// AllTyped means that the user typed all of Typed, or if that is "", of the text at the beginning of Parts. Otherwise
+	// Words are what the user typed of it; "": nothing, as far as it is known. See [User.Said].
+	AllTyped bool   `json:"all_typed,omitempty"`
+	Words    string `json:"words,omitempty"`
 	// MessageID is the ID that a host gave the message; "": none.
 	MessageID string `json:"message_id,omitempty"`
 	Server    string `json:"server,omitempty"` // the MCP server, or its prompt, that some of Parts comes from
+}
+
+// Said returns what the user is known to have typed of the message; "": nothing. What was piped in, attached, or sent
+// by a program is not in it.
+func (u *User) Said() string {
+	switch {
+	case !u.AllTyped:
+		return u.Words
+	case u.Typed != "" || len(u.Parts) == 0:
+		return u.Typed
+	}
+	return u.Parts[0].Text
 }
 
 // Answer is one model response. Partial means that it was cancelled, or failed, before its end.

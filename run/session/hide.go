@@ -38,7 +38,7 @@ func (e *Entry) hide(m mask.Mask) {
 	case e.User != nil:
 		x := own(&e.User)
 		x.Parts = hideParts(m, x.Parts)
-		hide(m, &x.Typed)
+		hide(m, &x.Typed, &x.Words)
 	case e.Answer != nil:
 		x := own(&e.Answer)
 		x.Message.Parts = hideParts(m, x.Message.Parts)

@@ -247,18 +247,15 @@ const (
 	maxTyped     = 20 << 10 // bytes of what the user typed that the model reads, the newest
 )
 
-// typedBefore returns what the user typed in a conversation, the newest last. What tools, pages and servers said is not
-// in it, so that no stranger can propose anything.
+// typedBefore returns what the user typed in a conversation, the newest last. What tools, pages, servers and pipes said
+// is not in it, so that no stranger can propose anything.
 func (m live) typedBefore() (all []string) {
 	size := 0
 	for e := range m.Log().Backward() {
-		if e.User == nil || e.User.Server != "" || e.User.Typed == "" && len(e.User.Parts) == 0 {
+		if e.User == nil {
 			continue
 		}
-		typed := e.User.Typed
-		if typed == "" { // no command made another text of it; what is attached follows
-			typed = e.User.Parts[0].Text
-		}
+		typed := e.User.Said()
 		if size += len(typed); size > maxTyped {
 			break
 		}

@@ -75,7 +75,7 @@ func whose(log *session.Log, quote string, onlyTyped bool) string {
 	return ""
 }
 
-// you is who typed a passage.
+// you is who typed a passage: only what is known to be typed is the user's.
 const you = "you"
 
 // words returns the visible text with single spaces, so that a quote is found however lines were broken.
@@ -90,12 +90,9 @@ func passages(log *session.Log) iter.Seq2[string, string] {
 	return func(yield func(who, text string) bool) {
 		for e := range log.All() {
 			switch {
-			case e.User != nil && e.User.Server == "":
-				text := e.User.Typed
-				if text == "" {
-					text = llm.JoinText(e.User.Parts, "\n")
-				}
-				if !yield(you, text) {
+			case e.User != nil:
+				if !yield(you, e.User.Said()) ||
+					e.User.Server == "" && !yield("a message, not known to be typed", llm.JoinText(e.User.Parts, "\n")) {
 					return
 				}
 			case e.Answer != nil:

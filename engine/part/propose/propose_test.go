@@ -12,6 +12,8 @@ import (
 	"github.com/knack-agent/knack/engine/enginetest"
 	"github.com/knack-agent/knack/engine/installer"
 	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
@@ -264,6 +266,41 @@ func TestStrangers(t *testing.T) {
 	}
 	if s.read(t, ".claude/skills/notes/SKILL.md") != notes {
 		t.Error("it was written")
+	}
+}
+
+// TestNotTyped: what was piped in, what is attached, and what a program says in the user's place is not the user's.
+func TestNotTyped(t *testing.T) {
+	const passage, other, not = "leave merges out of the notes", "look at this", "a message, not known to be typed: “"
+	for _, c := range []struct {
+		in   agent.Input
+		want string
+	}{
+		{agent.Typed(passage), "you: “"},
+		{agent.Typed("//tmp: " + passage), "you: “"},
+		{agent.Input{Text: other + "\n\n" + passage, Typed: passage}, "you: “"},
+		{agent.Input{Text: passage + "\n\n" + other, Typed: other}, not},
+		{agent.Text(passage), not},
+		{agent.Input{Text: other, Typed: other, Parts: []llm.Part{llm.Text("<file>" + passage + "</file>")}}, not},
+		{agent.Text("You asked the user: " + passage), not},
+	} {
+		p := enginetest.New(t, "~/.claude/skills/notes/SKILL.md", notes)
+		model := llmtest.New(llmtest.Use("ProposeSkills", m{"proposals": []any{own()}}), llmtest.Reply("done"))
+		text := ""
+		person := func(_ context.Context, q engine.Question) (engine.Answer, error) {
+			text = q.Text
+			return engine.Answer{Option: "no"}, nil
+		}
+		e, live := p.Open(t, p.Options(model), enginetest.PersonFunc(person), engine.SessionOptions{})
+		for _, err := range live.Run(t.Context(), c.in) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.Close()
+		if !strings.Contains(text, "\n"+c.want+passage) {
+			t.Errorf("%q: %s", c.in.Text, text)
+		}
 	}
 }
 

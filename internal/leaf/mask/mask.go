@@ -3,9 +3,7 @@ package mask
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -21,41 +19,55 @@ const Shortest = 4
 // minLine is the length of the shortest line of a value, such as one of a private key, that is replaced by itself.
 const minLine = 16
 
-// A Mask replaces values. The zero Mask replaces nothing. It may be used by several goroutines.
-type Mask struct {
-	forms []string // what is replaced, the longest first
-}
+// minBase64 is the length of the shortest base64 that is replaced inside other base64: shorter ones are in images.
+const minBase64 = 6
 
-// New returns a Mask for values as they are, and as JSON, URLs and base64 write them.
+// A Mask replaces values. The zero Mask replaces nothing. It may be used by several goroutines.
+type Mask struct{ forms []form }
+
+// New returns a Mask for values as they are, as JSON, URLs and HTML escape them, and in base64, where other bytes may
+// be around them. It does not find base64 that is broken into lines inside of a value.
 func New(values []string) Mask {
 	var m Mask
-	add := func(form string) {
-		if len(form) >= Shortest && !slices.Contains(m.forms, form) {
-			m.forms = append(m.forms, form)
-		}
-	}
 	for _, v := range values {
 		if len(v) < Shortest {
 			continue
 		}
-		add(v)
-		if quoted, err := json.Marshal(v); err == nil {
-			add(string(quoted[1 : len(quoted)-1]))
+		m.add(newForm(v, 0, false))
+		for offset := range 3 {
+			m.addBase64(v, offset)
 		}
-		add(url.QueryEscape(v))
-		add(url.PathEscape(v))
-		add(base64.StdEncoding.EncodeToString([]byte(v)))
-		add(base64.RawURLEncoding.EncodeToString([]byte(v)))
 		if strings.Contains(v, "\n") {
 			for line := range strings.Lines(v) {
 				if line = strings.TrimSpace(line); len(line) >= minLine {
-					add(line)
+					m.add(newForm(line, 0, false))
 				}
 			}
 		}
 	}
-	order.Stable(m.forms, func(a, b string) int { return len(b) - len(a) })
 	return m
+}
+
+func (m *Mask) add(f form) {
+	if !slices.Contains(m.forms, f) {
+		m.forms = append(m.forms, f)
+	}
+}
+
+// addBase64 adds the characters that all base64 of a value has whose first byte is at an offset in a group of three.
+func (m *Mask) addBase64(v string, offset int) {
+	all := base64.StdEncoding.EncodeToString(append(make([]byte, offset, offset+len(v)), v...))
+	first := []int{0, 2, 3}[offset]   // those before have bits of what precedes
+	last := (offset + len(v)) * 8 / 6 // those from here on have bits of what follows, or are padding
+	switch {
+	case offset > 0 && last-first >= minBase64:
+		m.add(newForm(all[first:last], 0, true))
+	case offset == 0 && last >= minBase64:
+		m.add(newForm(all, len(all)-last, true))
+	case offset == 0:
+		whole := len(strings.TrimRight(all, "="))
+		m.add(newForm(all, len(all)-whole, true))
+	}
 }
 
 // Empty reports whether the Mask replaces nothing.
@@ -63,15 +75,39 @@ func (m Mask) Empty() bool { return len(m.forms) == 0 }
 
 // In reports whether a text contains what the Mask replaces.
 func (m Mask) In(text string) bool {
-	return slices.ContainsFunc(m.forms, func(form string) bool { return strings.Contains(text, form) })
+	return slices.ContainsFunc(m.forms, func(f form) bool {
+		_, ok := f.find(text, 0)
+		return ok
+	})
 }
 
 // Text returns a text without the values.
 func (m Mask) Text(text string) string {
-	for _, form := range m.forms {
-		text = strings.ReplaceAll(text, form, Mark)
+	var found []span
+	for _, f := range m.forms {
+		for at := 0; ; {
+			s, ok := f.find(text, at)
+			if !ok {
+				break
+			}
+			found, at = append(found, s), s.to
+		}
 	}
-	return text
+	if len(found) == 0 {
+		return text
+	}
+	order.Stable(found, func(a, b span) int { return a.from - b.from })
+	var b strings.Builder
+	end := 0
+	for i, s := range found {
+		if i == 0 || s.from >= end {
+			b.WriteString(text[end:s.from])
+			b.WriteString(Mark)
+		}
+		end = max(end, s.to)
+	}
+	b.WriteString(text[end:])
+	return b.String()
 }
 
 // Writer returns a Writer that passes on what it gets without the values. It keeps back the end that may be the
@@ -112,9 +148,9 @@ func (w *Writer) End() error {
 // begun returns the length of the longest end of a text that is the beginning of what is replaced.
 func (m Mask) begun(text string) int {
 	longest := 0
-	for _, form := range m.forms {
-		for n := min(len(form)-1, len(text)); n > longest; n-- {
-			if strings.HasSuffix(text, form[:n]) {
+	for _, f := range m.forms {
+		for n := min(len(f.text)*maxSpelling, len(text)); n > longest; n-- {
+			if f.begins(text[len(text)-n:]) {
 				longest = n
 				break
 			}
