@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/layout"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/run/mcp"
@@ -66,8 +67,7 @@ func Kits(b Brought) (all []Kit, problems []knack.Problem) {
 			k, err := readKit(filepath.Join(dir, e.Name()), name, check)
 			if err != nil {
 				broken[name] = true
-				problems = append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
-					Path: filepath.Join(dir, e.Name()), Message: "the kit is not used: " + err.Error()})
+				problems = append(problems, kitProblem(filepath.Join(dir, e.Name()), err))
 				continue
 			}
 			k.From = from
@@ -86,6 +86,18 @@ func Kits(b Brought) (all []Kit, problems []knack.Problem) {
 		add(filepath.Join(p.Dir, kitsDir), "plugin "+p.Name, p.Check)
 	}
 	return all, problems
+}
+
+// kitProblem says why a kit is not used. One that is not trusted keeps its code.
+func kitProblem(path string, err error) knack.Problem {
+	p := knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn, Path: path,
+		Message: "the kit is not used: " + err.Error()}
+	var bad knack.Problem
+	if errors.As(err, &bad) && bad.Path == path {
+		p.Code, p.Hint = bad.Code, bad.Hint
+		p.Message = "the kit is not used: " + strings.TrimPrefix(bad.Message, "left out: ")
+	}
+	return p
 }
 
 // readKit reads a file. check, if not nil, says whether its bytes are approved.
@@ -159,12 +171,14 @@ func kitOf(b Brought, name string) (*Kit, error) {
 	}
 	for _, p := range problems { // a restriction that cannot be read
 		if strings.TrimSuffix(filepath.Base(p.Path), ".json") == name {
-			return nil, Usagef("knack help skills", "--kit %s: %s: %s", name, p.Path, p.Message)
+			return nil, Usagef(cmp.Or(p.Hint, "knack help skills"), "--kit %s: %s: %s", name, p.Path, p.Message)
 		}
 	}
 	hint := "knack help skills"
 	if near := similar.Names(name, names); len(near) > 0 {
 		hint = "--kit " + near[0]
+	} else if names != nil {
+		hint = "the kits are " + plain.List(names, 10)
 	}
 	return nil, Usagef(hint, "there is no kit %q", name)
 }

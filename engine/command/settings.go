@@ -254,10 +254,13 @@ func reloadReply(s *engine.Session, c engine.Reloaded) engine.Reply {
 	}
 	beside("tools", toolTexts(c.Tools.Old), toolTexts(c.Tools.New))
 	beside("commands", commandTexts(was), commandTexts(now))
-	b.add("settings: %s; changes to workspace, sandbox and tools take effect at the next start, all others now",
-		difference(was.Values(), now.Values(), func(v engine.Setting) (string, string) {
-			return v.Key, string(v.Value)
-		}))
+	settings := difference(was.Values(), now.Values(), func(v engine.Setting) (string, string) {
+		return v.Key, string(v.Value)
+	})
+	if strings.Contains(settings, ",") { // tools of the project work at once, so nothing is said where nothing changed
+		settings += "; settings of workspace, sandbox and built-in tools take effect at the next start, all others now"
+	}
+	b.add("settings: %s", settings)
 	bad := slices.DeleteFunc(now.Problems(s.Catalog()),
 		func(p knack.Problem) bool { return p.Severity == knack.Info })
 	for i, x := range bad {

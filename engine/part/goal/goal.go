@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack"
@@ -60,12 +61,45 @@ func Of(s *engine.Session) *Goal {
 
 // Last returns what the log says about the goal last; nil: there was none.
 func (g *Goal) Last() *session.Goal {
-	for e := range g.conv.Log().Backward() {
-		if e.Goal != nil {
-			return e.Goal
+	x, _ := g.last()
+	return x
+}
+
+// last is Last with the entry that says it. A goal whose message was taken back (/undo) was never set. One that has
+// ended stays so, also when the turn in which it ended was taken back.
+func (g *Goal) last() (x *session.Goal, entry int) {
+	log := g.conv.Log()
+	turn := false // one follows on this branch
+	for e := range log.Backward() {
+		turn = turn || engine.StartsTurn(e)
+		if e.Goal == nil {
+			continue
+		}
+		x := e.Goal
+		typed := x.State == session.GoalOpen && x.By == session.ByUser && x.Turns == 0 && x.Skill == ""
+		if typed && !turn && slices.ContainsFunc(log.After(e.ID), engine.StartsTurn) {
+			continue
+		}
+		if end, id := g.ended(e.ID, x); end != nil {
+			return end, id
+		}
+		return x, e.ID
+	}
+	return nil, 0
+}
+
+// ended returns how an open goal ended after an entry, on any branch; nil: it did not.
+func (g *Goal) ended(after int, x *session.Goal) (end *session.Goal, entry int) {
+	if x.State != session.GoalOpen {
+		return nil, 0
+	}
+	for _, e := range slices.Backward(g.conv.Log().After(after)) {
+		if y := e.Goal; y != nil && y.State != session.GoalOpen && y.Text == x.Text && y.Check == x.Check &&
+			y.Skill == x.Skill {
+			return y, e.ID
 		}
 	}
-	return nil
+	return nil, 0
 }
 
 // open returns the goal that the conversation works toward; nil: none.
@@ -116,16 +150,9 @@ func (g *Goal) Set(s *engine.Session, typed string) error {
 // Err returns an error if the conversation still works toward a goal, or if one ended after an entry of the log without
 // being met.
 func (g *Goal) Err(after int) error {
-	var x *session.Goal
-	for e := range g.conv.Log().Backward() {
-		if e.Goal != nil {
-			if x = e.Goal; x.State != session.GoalOpen && e.ID <= after {
-				x = nil
-			}
-			break
-		}
-	}
-	if x == nil || x.State == session.GoalMet || x.State == session.GoalOff {
+	x, entry := g.last()
+	if x == nil || x.State == session.GoalMet || x.State == session.GoalOff ||
+		x.State != session.GoalOpen && entry <= after {
 		return nil
 	}
 	state := "is not met"
@@ -236,7 +263,11 @@ func (g *Goal) ofSkill() *session.Goal {
 			continue
 		}
 		if text := textOf(k); text != "" {
-			return &session.Goal{Text: text, Skill: k.Name, By: e.Activation.By, State: session.GoalOpen}
+			x := &session.Goal{Text: text, Skill: k.Name, By: e.Activation.By, State: session.GoalOpen}
+			if end, _ := g.ended(e.ID, x); end != nil {
+				return nil
+			}
+			return x
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/session"
@@ -50,7 +51,13 @@ func command(ctx context.Context, s *engine.Session, args string) (engine.Reply,
 			return engine.Reply{}, err
 		}
 	}
-	return engine.Reply{Text: "From the next turn on, the kit " + k.Name + " is used: " + describe(k) + ".", Value: k}, nil
+	text := "From the next turn on, the kit " + k.Name + " is used: " + describe(k) + "."
+	for _, x := range c.New.Problems(s.Catalog()) {
+		if x.Path == k.Path {
+			text += "\n" + plain.Line(c.New.ShortProblem(x))
+		}
+	}
+	return engine.Reply{Text: text, Value: k}, nil
 }
 
 func list(p *engine.Project) engine.Reply {
@@ -71,13 +78,20 @@ func list(p *engine.Project) engine.Reply {
 		lines = append(lines, mark+k.Name+" ("+plain.Line(k.From)+"): "+help)
 		q.Options = append(q.Options, engine.Option{ID: "/kit " + k.Name, Label: k.Name, Help: help})
 	}
-	if lines == nil {
+	if lines == nil && problems != nil {
+		lines = append(lines, "No kit can be used.")
+	} else if lines == nil {
 		lines = append(lines, "There are no kits. One is a file kits/NAME.json in your configuration, in .knack of the "+
 			"project, or of a plugin: knack help skills")
 	}
+	untrusted := false
 	for _, x := range problems {
 		text := plain.Line(p.ShortProblem(x))
 		l.Problems, lines = append(l.Problems, text), append(lines, text)
+		untrusted = untrusted || x.Code == knack.CodeUntrusted || x.Code == knack.CodeChanged
+	}
+	if untrusted {
+		lines = append(lines, "/trust shows what is not trusted, and asks. If you have trusted it elsewhere, type /reload.")
 	}
 	r := engine.Reply{Text: strings.Join(lines, "\n"), Value: l}
 	if len(q.Options) > 0 {

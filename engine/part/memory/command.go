@@ -374,7 +374,7 @@ func switchNotes(ctx context.Context, s *engine.Session, key string, on bool) (e
 	if _, err := s.Engine().Reload(ctx); err != nil {
 		return engine.Reply{}, fmt.Errorf("the setting was stored, but settings cannot be read again: %w", err)
 	}
-	return engine.Reply{Text: fmt.Sprintf("%s = %t, from the next session on", key, on), Value: stored}, nil
+	return engine.Reply{Text: fmt.Sprintf("%s = %t, from the next session on: /new begins one", key, on), Value: stored}, nil
 }
 
 // readClaude asks once whether the notes of Claude Code may be read.

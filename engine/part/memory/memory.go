@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -13,9 +14,11 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/memory"
 )
@@ -47,7 +50,22 @@ type live struct{ *engine.Conv }
 func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 	m := live{c}
 	return &engine.Live{Tools: m.tools, Prompt: func() string { return notesOf(c.Project()).prompt() }, Leave: m.leave,
-		Value: m}, nil
+		Begin: m.begin(notesOf(c.Project()).Auto), Value: m}, nil
+}
+
+// begin refuses /remember in a session that has no tool for notes, because they were turned on after it began.
+func (m live) begin(tool bool) func(context.Context, string) error {
+	return func(_ context.Context, prompt string) error {
+		called, _, _ := agent.Slash(prompt)
+		if tool || called != "remember" || !notesOf(m.Project()).Auto {
+			return nil
+		}
+		if k := m.Catalog().Skill(called); k == nil || k.Origin.Kind != knack.Bundled {
+			return nil
+		}
+		return &engine.Error{Err: errors.New("/remember was not called: the notes are on from the next session on"),
+			Hint: "/new begins one"}
+	}
 }
 
 // of returns the notes of a session.

@@ -38,3 +38,22 @@ func TestNotes(t *testing.T) {
 		}
 	}
 }
+
+// TestRememberOn: after /memory on, /remember costs nothing in a session that has no tool for notes, and says what helps.
+func TestRememberOn(t *testing.T) {
+	p := enginetest.New(t)
+	m := llmtest.New(llmtest.Reply("done"))
+	e, s := p.Open(t, p.Options(m), nil, engine.SessionOptions{})
+	on := enginetest.Run(t, s, "/memory on")
+	if got := enginetest.Run(t, s, "/remember"); !strings.Contains(got, "the notes are on from the next session on") ||
+		len(m.Requests()) > 0 {
+		t.Errorf("%s\n%s, %d requests", on, got, len(m.Requests()))
+	}
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := enginetest.Run(t, s, "/remember"); !strings.Contains(got, "done") {
+		t.Error(got)
+	}
+}

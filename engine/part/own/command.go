@@ -180,7 +180,7 @@ func (p *Program) call(ctx context.Context, s *engine.Session, in typedInput) (s
 	t := tool.Tool{Name: "/" + p.Name, Description: p.definition.Description, Schema: json.RawMessage(`{"type":"object"}`),
 		Effect: tool.Reads | tool.Writes | tool.Runs,
 		Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
-			return []permission.Subject{p.subject(l, "/"+p.Name, p.program)}, nil
+			return []permission.Subject{p.subject(l, "/"+p.Name, p.program)}, p.unchanged()
 		},
 		Run: func(ctx context.Context, call tool.Input) (tool.Result, error) {
 			return p.runTyped(ctx, l, ws, o, call, in)

@@ -483,6 +483,9 @@ func (p *Program) tool(l *live, in engine.Place, o coding.Options) tool.Tool {
 		t.Summary = p.definition.summary
 	}
 	t.Subjects = func(_ context.Context, input json.RawMessage) ([]permission.Subject, error) {
+		if err := p.unchanged(); err != nil {
+			return nil, err
+		}
 		return p.subjects(l, in.Workspace, input)
 	}
 	t.Run = func(ctx context.Context, call tool.Input) (tool.Result, error) {

@@ -16,15 +16,8 @@ import (
 // what it may read.
 func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspace.Command, error) {
 	c.Args = append(slices.Clone(p.definition.Command), c.Args...)
-	if p.verify != nil {
-		if err := p.verify(); err != nil {
-			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
-		}
-	}
-	if p.check != nil {
-		if err := p.approved(); err != nil {
-			return c, fmt.Errorf("%s was not run: %w", p.Name, err)
-		}
+	if err := p.unchanged(); err != nil {
+		return c, err
 	}
 	// Nobody is asked before a process answers for a hook.
 	if p.check != nil || p.definition.Type != "" || p.definition.outside() {
@@ -51,6 +44,22 @@ func (p *Program) prepare(ws workspace.Workspace, c workspace.Command) (workspac
 	}
 	c.Allow.Read = []string{cmp.Or(p.dir, filepath.Dir(p.Path))}
 	return ws.Prepare(c)
+}
+
+// unchanged returns an error if the files are no longer those that were approved. Nobody is asked about a call that it
+// refuses.
+func (p *Program) unchanged() error {
+	if p.verify != nil {
+		if err := p.verify(); err != nil {
+			return fmt.Errorf("%s was not run: %w", p.Name, err)
+		}
+	}
+	if p.check != nil {
+		if err := p.approved(); err != nil {
+			return fmt.Errorf("%s was not run: %w. /trust shows what changed, and asks", p.Name, err)
+		}
+	}
+	return nil
 }
 
 // agreed returns the folder whose bytes somebody agreed to together with the program: all of a skill, which verify

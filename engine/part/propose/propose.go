@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -49,10 +50,26 @@ func Part(measure Measure) engine.Part {
 			return nil, err
 		}
 		l := live{c, measure}
-		return &engine.Live{Messages: withoutDeclined, Tools: func() engine.PartTools {
+		return &engine.Live{Messages: withoutDeclined, Begin: l.begin, Tools: func() engine.PartTools {
 			return engine.PartTools{Unlisted: tool.Set{define(l.run, !set.Skills.Propose)}}
 		}}, nil
 	}}
+}
+
+// begin tells the user, before a model is paid, that /skillify cannot propose a skill in a session that has read text
+// of strangers.
+func (l live) begin(_ context.Context, prompt string) error {
+	called, _, _ := agent.Slash(prompt)
+	if called != "skillify" {
+		return nil
+	}
+	k, why := l.Catalog().Skill(called), l.Reads().Stranger()
+	if k != nil && k.Origin.Kind == knack.Bundled && why != "" {
+		l.Notice(knack.Problem{Code: knack.CodeFeatureOff, Severity: knack.Warn,
+			Message: "/skillify can propose no skill in this session: " + why,
+			Hint:    "/new, then /skillify with what to keep: it may quote what you typed here"})
+	}
+	return nil
 }
 
 // live is the part in one session.

@@ -375,3 +375,28 @@ func TestInstalled(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// TestStrangersTold: the user is told that nothing can be proposed when /skillify is called, not after the model's work.
+func TestStrangersTold(t *testing.T) {
+	p := enginetest.New(t)
+	script := llmtest.New(enginetest.Calls("bash", `{"command":"curl http://127.0.0.1:1/"}`), llmtest.Reply("done"))
+	o := p.Options(script)
+	o.Values["permissions.allow"] = []string{"Bash"}
+	e, s := p.Open(t, o, nil, engine.SessionOptions{})
+	told := func() string {
+		var b strings.Builder
+		for _, n := range e.Notices() {
+			b.WriteString(n.Message + "; " + n.Hint + "\n")
+		}
+		return b.String()
+	}
+	enginetest.Run(t, s, "look at the page")
+	if got := told(); strings.Contains(got, "skillify") {
+		t.Error(got)
+	}
+	enginetest.Run(t, s, "/skillify")
+	if got := told(); !strings.Contains(got, "/skillify can propose no skill in this session: a command of this session "+
+		"may have read from the web") || !strings.Contains(got, "/new, then /skillify") {
+		t.Error(got)
+	}
+}

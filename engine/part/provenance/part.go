@@ -22,14 +22,21 @@ import (
 // Part writes notes to the commits of a session. It is off by default.
 func Part() engine.Part { return engine.Part{Name: "provenance", Open: openPart} }
 
-func openPart(_ context.Context, c *engine.Conv) (*engine.Live, error) {
+// On reports whether commits of sessions get notes: the setting git.provenance.
+func On(p *engine.Project) (bool, error) {
 	var set struct {
 		Git struct{ Provenance string } `json:"git"`
 	}
-	if err := c.Project().ReadSettings(&set); err != nil {
+	err := p.ReadSettings(&set)
+	return set.Git.Provenance == "note", err
+}
+
+func openPart(_ context.Context, c *engine.Conv) (*engine.Live, error) {
+	on, err := On(c.Project())
+	if err != nil {
 		return nil, err
 	}
-	if _, local := c.Place().Workspace.(*workspace.Local); !local || set.Git.Provenance != "note" {
+	if _, local := c.Place().Workspace.(*workspace.Local); !local || !on {
 		return nil, nil
 	}
 	l := &live{conv: c}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -185,9 +186,35 @@ wait. The conversation stays: a message through "knack attach ID" goes on with i
 				if !s.State.Working() && s.State != background.Waiting {
 					return "has ended already: it is " + string(s.State), nil
 				}
-				return "is stopped", background.Stop(c.Context(), q, s)
+				if err := background.Stop(c.Context(), q, s); err != nil {
+					return "", err
+				}
+				return awaitStopped(c.Context(), q, s.ID)
 			})
 		}),
+	}
+}
+
+// stopWait is how long a session that was stopped is waited for: its process ends the commands that run.
+const stopWait = 10 * time.Second
+
+// awaitStopped waits until a session works no more, and says whether it does.
+func awaitStopped(ctx context.Context, q *local.Queue, id string) (string, error) {
+	for end := time.Now().Add(stopWait); ; {
+		s, err := background.Find(ctx, q, id)
+		switch {
+		case err != nil:
+			return "", err
+		case !s.State.Working():
+			return "is stopped", nil
+		case time.Now().After(end):
+			return "is being stopped: knack agents shows when it is", nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
 	}
 }
 

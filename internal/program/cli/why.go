@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -46,10 +47,15 @@ believed. The exit code is 1 if no note of this machine covers the line.`,
 			} else {
 				writeWhy(c, &a)
 			}
-			if err == nil && a.Note == nil {
-				return errSilent{}
+			if err != nil || a.Note != nil {
+				return err
 			}
-			return err
+			on, err := provenance.On(p)
+			if err == nil && !on {
+				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: the setting git.provenance is off, so commits get no notes: "+
+					"/settings git.provenance note")
+			}
+			return cmp.Or[error](err, errSilent{})
 		},
 	}
 	f.register(c)
