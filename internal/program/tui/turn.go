@@ -79,11 +79,11 @@ func (a *app) event(e engine.Event) {
 	case e.Entry != nil && e.Entry.Answer != nil:
 		a.counted += e.Entry.Answer.Usage.Output
 		a.streamed = 0
-		a.usage(a.session.Log().State())
+		a.usage(a.session.Log())
 	case e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Notify:
 		a.notify("Knack: " + plain.Line(e.Entry.Note.People))
 	case e.Entry != nil && e.Entry.Activation != nil:
-		a.usage(a.session.Log().State())
+		a.usage(a.session.Log())
 	case e.Entry != nil && e.Entry.Result != nil && e.Entry.Result.Todos() != nil:
 		a.view.todos = todosOf(e.Entry.Result.Todos())
 	}
@@ -153,7 +153,7 @@ func (a *app) done(err error) {
 	st := a.session.Status()
 	a.late, a.wakes, a.lateNoted = st.News, st.Wakes, false
 	a.conv.end(&agent.End{Reason: session.EndDone})
-	a.usage(a.session.Log().State())
+	a.usage(a.session.Log())
 	a.tasks()
 	a.notices()
 	if d := time.Since(a.view.since); d >= longTurn && err == nil {
