@@ -186,7 +186,7 @@ func (a *app) submit(in agent.Input, when engine.When) {
 		if !strings.HasPrefix(text, "/") { // the steps are those of an earlier message, until the model lists them again
 			a.view.todos = nil
 		}
-		a.conv.user(text)
+		a.conv.user(echo(text))
 		a.conv.typed = true
 		a.turn(in)
 		return
@@ -208,9 +208,18 @@ func (a *app) submit(in agent.Input, when engine.When) {
 			case err != nil:
 				a.failed(err)
 			case q.Reply != nil:
-				a.conv.user(text)
+				a.conv.user(echo(text))
 				a.replied(*q.Reply)
 			}
 		}
 	})
+}
+
+// echo returns what the conversation shows of a message. The key that leaves calls the command by its long name, because
+// a skill may be called background.
+func echo(text string) string {
+	if rest, ok := strings.CutPrefix(text, "/command:background"); ok {
+		return "/background" + rest
+	}
+	return text
 }
