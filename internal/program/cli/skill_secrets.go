@@ -120,7 +120,8 @@ func listSecrets(c *cobra.Command) error {
 		if filepath.IsAbs(stored) { // too long for a column
 			file, stored = stored, "a file"
 		}
-		rows = append(rows, []string{cmp.Or(plain.Line(g.For.Skill), "(its plugin)"), g.Name, stored, plain.Line(g.For.Source)})
+		rows = append(rows, []string{cmp.Or(plain.Line(g.For.Skill), "(its plugin)"), g.Name, stored,
+			plain.Line(g.For.Source)})
 	}
 	writeTable(c.OutOrStdout(), rows)
 	if file != "" {

@@ -215,8 +215,8 @@ func (a *app) submit(in agent.Input, when engine.When) {
 	})
 }
 
-// echo returns what the conversation shows of a message. The key that leaves calls the command by its long name, because
-// a skill may be called background.
+// echo returns what the conversation shows of a message. The key that leaves calls the command by its long name,
+// because a skill may be called background.
 func echo(text string) string {
 	if rest, ok := strings.CutPrefix(text, "/command:background"); ok {
 		return "/background" + rest
