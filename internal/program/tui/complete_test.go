@@ -85,7 +85,7 @@ func TestCommandsFirst(t *testing.T) {
 func TestEcho(t *testing.T) {
 	for text, want := range map[string]string{"/command:background": "/background",
 		"/command:background go on": "/background go on",
-		"/command:goal": "/command:goal", "hello": "hello"} {
+		"/command:goal":             "/command:goal", "hello": "hello"} {
 		if got := echo(text); got != want {
 			t.Errorf("%q is shown as %q", text, got)
 		}
