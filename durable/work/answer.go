@@ -20,6 +20,40 @@ func QuestionOf(r batch.Run) (q Question) {
 	return q
 }
 
+// What a message to the model after an answer consists of.
+const (
+	youAsked     = "You asked the user: "
+	theyAnswered = "\nThe user has answered"
+)
+
+// short returns the option that was chosen, in quotation marks; "": the answer is something else.
+func (q Question) short(a Answer) string {
+	for _, o := range q.Choices() {
+		if o.ID == a.Option && o.ID != "" {
+			return " “" + o.Label + "”"
+		}
+	}
+	return ""
+}
+
+// Answered returns what people are shown in place of a message that told the model of an answer; "": text is none.
+func Answered(text string) string {
+	_, asked, ok := strings.Cut(text, youAsked)
+	at := strings.LastIndex(asked, theyAnswered)
+	if !ok || at < 0 {
+		return ""
+	}
+	if _, rest, ok := strings.Cut(asked[at:], "“"); ok {
+		if said, _, ok := strings.Cut(rest, "”, and the run goes on"); ok {
+			return "Answered: " + said
+		}
+	}
+	return "Answered."
+}
+
+// Waits is the result of a call whose question is open.
+const Waits = "waits for an answer"
+
 // Choices are the answers to choose from.
 func (q Question) Choices() []Option {
 	if len(q.Options) == 0 && len(q.Fields) == 1 {

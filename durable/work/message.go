@@ -51,7 +51,7 @@ var (
 	errCancelled = errors.New("cancelled")
 	errHeld      = errors.New(string(batch.Hold))
 	errStopped   = errors.New("stopped")
-	errWaits     = errors.New("waits for an answer")
+	errWaits     = errors.New(Waits)
 	errTime      = errors.New("the run took longer than its timeout")
 )
 

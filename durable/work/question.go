@@ -11,6 +11,7 @@ import (
 
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // A Question is what a run asks the user, as the queue keeps it.
@@ -26,6 +27,7 @@ type Question struct {
 	Fields  []Field         `json:"fields,omitempty"`
 	URL     string          `json:"url,omitempty"`
 	Command string          `json:"command,omitempty"` // that does what an answer would; see [Question.Secret]
+	Changes []Change        `json:"changes,omitempty"` // to Files; the key is without them
 }
 
 // Secret reports whether the question wants a secret. The queue would keep it as text, so it is no answer here: the
@@ -46,6 +48,47 @@ func (q *Question) close() {
 		said += " This stores it: " + q.Command
 	}
 	q.Text = strings.TrimPrefix(q.Text+"\n"+said, "\n")
+}
+
+// A Change is one that a call would make in a file.
+type Change struct {
+	Path string `json:"path"`
+	New  bool   `json:"new,omitempty"`  // there is no such file yet
+	Diff string `json:"diff"`           // unified; its first lines; untrusted text
+	More int    `json:"more,omitempty"` // lines of the diff that are left out
+}
+
+// Limits of what a question keeps of a diff.
+const (
+	maxDiffLines = 200
+	maxDiffBytes = 16 << 10
+)
+
+func changeOf(c tool.Change) Change {
+	lines := strings.SplitAfter(c.Diff, "\n")
+	n, size := 0, 0
+	for n < len(lines) && n < maxDiffLines && size+len(lines[n]) <= maxDiffBytes {
+		size += len(lines[n])
+		n++
+	}
+	shown, more := strings.Join(lines[:n], ""), len(lines)-n
+	if more > 0 && lines[len(lines)-1] == "" { // the end of the last line
+		more--
+	}
+	if more > 0 && n < maxDiffLines {
+		shown += strings.ToValidUTF8(lines[n][:min(maxDiffBytes-size, len(lines[n]))], "") + "…\n"
+	}
+	return Change{Path: c.Path, New: c.Created, Diff: shown, More: more}
+}
+
+// Others are the files of a question without those whose changes it has.
+func (q Question) Others() (out []File) {
+	for _, f := range q.Files {
+		if !slices.ContainsFunc(q.Changes, func(c Change) bool { return c.Path == f.Path }) {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // A File is one that a call would run, or change.
@@ -109,6 +152,11 @@ func questionOf(q engine.Question) Question {
 	}
 	sum := sha256.Sum256(data)
 	w.Key = hex.EncodeToString(sum[:12])
+	if q.Call != nil {
+		for _, c := range q.Call.Changes {
+			w.Changes = append(w.Changes, changeOf(c))
+		}
+	}
 	return w
 }
 

@@ -299,11 +299,11 @@ func (r *running) input() agent.Input {
 		var a Answer
 		last := r.Run.Answers[n-1]
 		if json.Unmarshal(last.Question, &q) == nil && json.Unmarshal(last.Value, &a) == nil {
-			more = "You asked the user: " + q.Title
+			more = youAsked + q.Title
 			if q.Tool != "" {
 				more += fmt.Sprintf(" (%s %s)", q.Tool, q.Input)
 			}
-			more += "\nThe user has answered, and the run goes on. Make the same call again: the answer is its result."
+			more += theyAnswered + q.short(a) + ", and the run goes on. Make the same call again: the answer is its result."
 		}
 	}
 	more = notTyped + more

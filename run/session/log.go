@@ -72,6 +72,7 @@ type Log struct {
 	brief   Folder // gets the entries instead of the view; see [Store.Outline]. nil: they are kept
 
 	state State
+	paid  float64 // US dollars, of all branches
 	view  view
 	memo  llm.Memo
 
@@ -369,6 +370,9 @@ func (l *Log) replay(e Entry, offset int64, size int) {
 	l.entries = append(l.entries, record{offset: offset, size: size, parent: e.Parent})
 	if l.brief == nil {
 		l.keep(e)
+	}
+	for _, x := range e.spent() {
+		l.paid += x.Cost
 	}
 	straight := e.Parent == l.leaf
 	l.leaf = e.ID
@@ -716,6 +720,13 @@ func (l *Log) Move(id int) error {
 // the leaf. No run continues that turn, and trust or permissions may have changed since. The next
 // turn records the end of the turn itself.
 func (l *Log) endTurn() { l.state.Scopes = nil }
+
+// Paid returns what the session has cost, in US dollars: on all branches, while the Cost of a State is that of one.
+func (l *Log) Paid() float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.paid
+}
 
 // State returns the state at the leaf. The caller must not change it.
 func (l *Log) State() State {

@@ -40,3 +40,30 @@ func TestSpending(t *testing.T) {
 		break // a caller may leave early
 	}
 }
+
+// TestPaid: what was undone was paid for, also after the file is read again.
+func TestPaid(t *testing.T) {
+	s := Store{Dir: t.TempDir()}
+	l, err := s.Create(Header{ID: "paid", Dir: "/work"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 2 {
+		mustAppend(t, l, userText("go"))
+		mustAppend(t, l, Entry{Type: TypeAnswer, Answer: &Answer{Model: "m", Cost: 1}})
+	}
+	if err := l.Move(2); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.Read("paid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	for _, l := range []*Log{l, again} {
+		if cost, paid := l.State().Cost, l.Paid(); cost != 1 || paid != 2 {
+			t.Errorf("the branch cost %v, paid were %v", cost, paid)
+		}
+	}
+}

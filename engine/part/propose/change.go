@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -104,6 +105,17 @@ func (l live) placesOfNew(c *change, edits int) error {
 	}
 	c.places = append(c.places, place{"project", "yes, for this project",
 		filepath.Join(p.Root(), ".claude", "skills", c.name), p.Root(), true})
+	taken := ""
+	c.places = slices.DeleteFunc(c.places, func(to place) bool {
+		_, err := os.Lstat(to.dir)
+		if err == nil {
+			taken = to.dir
+		}
+		return err == nil
+	})
+	if len(c.places) == 0 { // of a skill that is not in use
+		return fmt.Errorf("a folder of this name is already in %s: choose another name", p.Short(filepath.Dir(taken)))
+	}
 	return nil
 }
 

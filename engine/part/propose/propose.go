@@ -154,6 +154,7 @@ func (l live) run(ctx context.Context, in input) (tool.Result, error) {
 		changes = append(changes, c)
 	}
 	var said []string
+	failed := false
 	for i, c := range changes {
 		line, err := l.ask(ctx, c, i, n)
 		if errors.Is(err, engine.ErrCannot) {
@@ -163,9 +164,12 @@ func (l live) run(ctx context.Context, in input) (tool.Result, error) {
 			if ctx.Err() != nil {
 				return tool.Result{}, context.Cause(ctx)
 			}
-			line = "It was not written: " + err.Error()
+			line, failed = "It was not written: "+err.Error(), true
 		}
 		said = append(said, plain.Line(c.name)+": "+line)
+	}
+	if failed {
+		return tool.Errorf("%s", strings.Join(said, "\n")), nil
 	}
 	return tool.Text(strings.Join(said, "\n")), nil
 }

@@ -400,3 +400,17 @@ func TestStrangersTold(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestTaken: where a folder of that name is, a new skill is not offered; what cannot be written is an error.
+func TestTaken(t *testing.T) {
+	there := "---\nname: tidy\ndescription: Other.\n---\n"
+	s, out := propose(t, enginetest.New(t, ".claude/skills/tidy/SKILL.md", there), "user", fresh())
+	if len(s.asked) != 1 || len(s.asked[0].Options) != 2 || s.asked[0].Options[0].ID != "user" {
+		t.Errorf("asked %+v\n%s", s.asked, out)
+	}
+	s, out = propose(t, enginetest.New(t, ".claude/skills/tidy/SKILL.md", there, "~/.claude/skills/tidy/notes.txt", "x"),
+		"user", fresh())
+	if len(s.asked) != 0 || !strings.Contains(out, "Nothing was asked: tidy: a folder of this name is already in") {
+		t.Errorf("asked %+v\n%s", s.asked, out)
+	}
+}

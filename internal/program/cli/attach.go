@@ -27,10 +27,11 @@ func attachCommand() *cobra.Command {
 		Use: "attach ID [MESSAGE]", ValidArgsFunction: completeSent,
 		Short: "Show a session in the background, answer it, and write to it",
 		Long: `Show what a session in the background has done, and follow it. What you type is the
-answer to the question that it waits for, otherwise its next message. Answers are a
-number, yes, no, or no with a reason after a comma; never a secret, as they are kept.
-/stop stops what it does. Ctrl-D leaves, and the session goes on. One that has ended is
-opened on the screen, with the flags that it has; /background sends it back.
+answer to the question that it waits for, otherwise its next message. Answers are the
+number or the name of a choice, yes, no, or no with a reason after a comma; never a
+secret, as they are kept. /stop stops what it does. Ctrl-D leaves, and the session goes
+on. One that has ended is opened on the screen, with the flags that it has; /background
+sends it back.
 
 With a MESSAGE, that is sent, and nothing is shown: an answer, if it waits for one.`,
 		Example: `  knack attach 1a2b3c4d
@@ -120,8 +121,8 @@ func answerError(s background.Session, err error) error {
 	if len(names) == 0 || s.Question.Secret() {
 		return err
 	}
-	return engine.Usagef("knack attach "+shortID(s.ID)+" "+names[0], "that is no answer; it is one of %s",
-		strings.Join(names, ", "))
+	return engine.Usagef("knack attach "+shortID(s.ID)+" "+names[0], "that is no answer; it is a number from 1 to %d, "+
+		"or one of %s", len(names), strings.Join(names, ", "))
 }
 
 // attach shows a session on a terminal, and sends what is typed.

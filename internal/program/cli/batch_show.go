@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/line"
+	"github.com/knack-agent/knack/internal/program/show"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -414,10 +415,13 @@ func writeQuestion(w io.Writer, r batch.Run) {
 
 // writeChoices writes what a question is about, and its answers.
 func writeChoices(w io.Writer, q work.Question) {
-	if q.Tool != "" {
+	if q.Tool != "" && len(q.Changes) == 0 {
 		fmt.Fprintf(w, "  %s\n", plain.Line(part.KnownTools().Line(q.Tool, q.Input)))
 	}
-	for _, f := range q.Files {
+	for _, c := range q.Changes {
+		writeChange(w, c)
+	}
+	for _, f := range q.Others() {
 		fmt.Fprintf(w, "  with %s as it is now (SHA-256 %.12s…)\n", plain.Line(f.Path), f.Hash)
 	}
 	if q.Text != "" {
@@ -429,6 +433,17 @@ func writeChoices(w io.Writer, q work.Question) {
 			help = " (" + plain.Line(o.Help) + ")"
 		}
 		fmt.Fprintf(w, "  %d  %s%s\n", i+1, plain.Line(o.Label), help)
+	}
+}
+
+// writeChange writes what a call would do to a file, as the screen shows it.
+func writeChange(w io.Writer, c work.Change) {
+	fmt.Fprintf(w, "  %s\n", plain.Line(c.Path))
+	for _, l := range show.Diff(c.Diff, c.Path, 1<<20) {
+		fmt.Fprintf(w, "    %s\n", strings.TrimRight(l.String(), " "))
+	}
+	if c.More > 0 {
+		fmt.Fprintf(w, "    (%s of the change not shown)\n", plain.Count(c.More, "more line"))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -113,11 +114,19 @@ func listSecrets(c *cobra.Command) error {
 		return nil
 	}
 	rows := [][]string{{"SKILL", "VARIABLE", "STORED IN", "SOURCE"}}
+	file := ""
 	for _, g := range all {
-		skill := cmp.Or(plain.Line(g.For.Skill), "(its plugin)")
-		rows = append(rows, []string{skill, g.Name, g.Stored, plain.Line(g.For.Source)})
+		stored := g.Stored
+		if filepath.IsAbs(stored) { // too long for a column
+			file, stored = stored, "a file"
+		}
+		rows = append(rows, []string{cmp.Or(plain.Line(g.For.Skill), "(its plugin)"), g.Name, stored,
+			plain.Line(g.For.Source)})
 	}
 	writeTable(c.OutOrStdout(), rows)
+	if file != "" {
+		fmt.Fprintf(c.OutOrStdout(), "The file is %s.\n", plain.Line(file))
+	}
 	return nil
 }
 
@@ -134,6 +143,10 @@ func (f *projectFlags) secretsOf(c *cobra.Command, name string) (*skillSecrets, 
 			return nil, err
 		}
 		k = cat.Skill(e.Name())
+		if e.State == knack.NotTrusted {
+			return nil, &engine.Error{Err: fmt.Errorf("skill secrets: %s is not trusted", plain.Line(name)),
+				Hint: "knack trust"}
+		}
 		if k == nil || e.Skill != k {
 			return nil, &engine.Error{Err: fmt.Errorf("skill secrets: %s is not in use here", plain.Line(name)),
 				Hint: "knack skill why " + plain.Line(e.Name())}
@@ -208,7 +221,7 @@ func (x *skillSecrets) give(c *cobra.Command, name string, file bool) error {
 	if err != nil {
 		return err
 	}
-	value, err := readSecret(c, s)
+	value, err := x.readSecret(c, s)
 	if err != nil {
 		return err
 	}
@@ -216,7 +229,7 @@ func (x *skillSecrets) give(c *cobra.Command, name string, file bool) error {
 }
 
 // readSecret asks for a value at a terminal, or reads all of standard input, without the end of its last line.
-func readSecret(c *cobra.Command, s secretJSON) (value string, err error) {
+func (x *skillSecrets) readSecret(c *cobra.Command, s secretJSON) (value string, err error) {
 	in := c.InOrStdin()
 	if readsTerminal(in) {
 		for _, line := range []string{s.Description, reaches(s)} {
@@ -232,7 +245,8 @@ func readSecret(c *cobra.Command, s secretJSON) (value string, err error) {
 	}
 	if err == nil && value == "" {
 		err = &engine.Error{Err: errors.New("skill secrets: no value was given"),
-			Hint: "at a terminal it is asked for; or pipe it into the command"}
+			Hint: fmt.Sprintf("type it at a terminal, or pipe it into: knack skill secrets %s %s", plain.Line(x.skill.Name),
+				s.Name)}
 	}
 	return value, err
 }
@@ -384,7 +398,7 @@ func (x *skillSecrets) show(c *cobra.Command, file bool) error {
 		if s.State != "missing" || !s.Required {
 			continue
 		}
-		value, err := readSecret(c, s)
+		value, err := x.readSecret(c, s)
 		if err == nil {
 			err = x.put(c, s, value, file)
 		}

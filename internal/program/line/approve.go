@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/knack-agent/knack/engine"
@@ -28,19 +29,20 @@ func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, 
 	}
 	rules := plain.Line(strings.Join(r.ShownRules(), ", "))
 	letters := map[string]string{}
+	var numbers []string // of the choices, in the order in which they are shown; no is the last
 	for _, o := range q.Options {
 		switch {
 		case o.ID == engine.OptionEdits:
-			letters["e"] = o.ID
+			letters["e"], numbers = o.ID, append(numbers, o.ID)
 			fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, "e"), o.Label)
 		case o.Lasts == gate.Once:
-			letters["y"] = o.ID
+			letters["y"], numbers = o.ID, append(numbers, o.ID)
 			fmt.Fprintf(f.Out, "  %s yes, this once\n", f.paint(bold, "y"))
 		case o.Lasts == gate.Session:
-			letters["s"] = o.ID
+			letters["s"], numbers = o.ID, append(numbers, o.ID)
 			fmt.Fprintf(f.Out, "  %s %s: %s\n", f.paint(bold, "s"), o.Label, rules)
 		case o.Lasts == gate.Always:
-			letters["a"] = o.ID
+			letters["a"], numbers = o.ID, append(numbers, o.ID)
 			fmt.Fprintf(f.Out, "  %s %s: %s\n", f.paint(bold, "a"), o.Label, rules)
 		}
 	}
@@ -53,15 +55,29 @@ func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, 
 		if err != nil {
 			return engine.Answer{}, err
 		}
-		word, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
-		if word == "n" || word == "no" {
-			return engine.Answer{Declined: true, Reason: strings.TrimSpace(rest)}, nil
+		if a, ok := chosen(s, letters, numbers); ok {
+			return a, nil
 		}
-		if c, ok := letters[word]; ok && rest == "" {
-			return engine.Answer{Option: c}, nil
-		}
-		fmt.Fprintln(f.Out, "  Please type one of the letters above.")
+		fmt.Fprintln(f.Out, "  Please type one of the letters above, or the number of its choice.")
 	}
+}
+
+// chosen returns the answer that a typed line means: a letter or a number of the choices that are shown, or no with a
+// reason. numbers are the choices in their order; the last number is no.
+func chosen(line string, letters map[string]string, numbers []string) (a engine.Answer, ok bool) {
+	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	n, err := strconv.Atoi(word)
+	numbered := err == nil && n >= 1 && n <= len(numbers)
+	switch {
+	case word == "n" || word == "no" || err == nil && n == len(numbers)+1:
+		return engine.Answer{Declined: true, Reason: strings.TrimSpace(rest)}, true
+	case rest != "":
+	case numbered:
+		return engine.Answer{Option: numbers[n-1]}, true
+	case letters[word] != "":
+		return engine.Answer{Option: letters[word]}, true
+	}
+	return engine.Answer{}, false
 }
 
 // request returns everything about a question that the user must see before answering.

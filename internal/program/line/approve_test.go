@@ -97,3 +97,23 @@ func TestFormValues(t *testing.T) {
 		}
 	}
 }
+
+// TestChosen: an approval is answered by its letter or its number; nothing else allows.
+func TestChosen(t *testing.T) {
+	letters, numbers := map[string]string{"y": "once", "a": "always"}, []string{"once", "always"}
+	for line, want := range map[string]string{"y": "once", "1": "once", " 2 ": "always", "a": "always", "3": "no: ",
+		"n": "no: ", "no too many": "no: too many", "3 not now": "no: not now", "": "-", "0": "-", "4": "-", "-1": "-",
+		"1 but": "-", "y but": "-", "yes": "-", "s": "-"} {
+		a, ok := chosen(line, letters, numbers)
+		got := a.Option
+		switch {
+		case !ok:
+			got = "-"
+		case a.Declined:
+			got = "no: " + a.Reason
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q", line, got, want)
+		}
+	}
+}

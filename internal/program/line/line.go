@@ -7,8 +7,6 @@
 package line
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -452,33 +450,4 @@ func (f *Front) paint(c color, s string) string {
 		return s
 	}
 	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
-}
-
-// Show shows the current branch of a resumed session.
-func (f *Front) Show(log *session.Log) { f.ShowAfter(log, 0) }
-
-// ShowAfter is Show for what came after the entry with an ID.
-func (f *Front) ShowAfter(log *session.Log, id int) {
-	for e := range log.Walk() {
-		switch {
-		case e.ID <= id:
-		case e.User != nil:
-			var b bytes.Buffer
-			for _, p := range e.User.Parts {
-				b.WriteString(p.Text)
-			}
-			f.label(bold, "> ", cmp.Or(e.User.Typed, b.String()))
-		case e.Answer != nil:
-			for _, p := range e.Answer.Message.Parts {
-				if p.Text != "" {
-					f.answered(p.Text)
-				}
-				if p.Call != nil {
-					f.Event(engine.Event{Event: agent.Event{Call: p.Call}})
-				}
-			}
-		case e.Result != nil, e.Activation != nil, e.Release != nil, e.Compaction != nil, e.Agent != nil, e.Note != nil:
-			f.Event(engine.Event{Event: agent.Event{Entry: &e}})
-		}
-	}
 }

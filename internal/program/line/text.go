@@ -110,6 +110,10 @@ func (f *Front) sub(e engine.Event) {
 // text.
 func (f *Front) result(r *session.Result) {
 	indent := styled.S(styled.Text, "  ")
+	if waits(r) { // the run has stopped until the answer comes
+		f.print(append(indent[:1:1], styled.Span{Text: "(" + r.Text() + ")", Style: styled.Dim}))
+		return
+	}
 	width := max(f.columns()-indent.Width(), 20)
 	res := show.ResultOf(r, nil, width, "")
 	var lines []styled.Line

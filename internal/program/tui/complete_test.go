@@ -80,3 +80,14 @@ func TestCommandsFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestEcho: the key that leaves is shown as the command that people know.
+func TestEcho(t *testing.T) {
+	for text, want := range map[string]string{"/command:background": "/background",
+		"/command:background go on": "/background go on",
+		"/command:goal":             "/command:goal", "hello": "hello"} {
+		if got := echo(text); got != want {
+			t.Errorf("%q is shown as %q", text, got)
+		}
+	}
+}

@@ -191,14 +191,15 @@ func (a *app) show(log *session.Log) {
 		}
 	}
 	a.conv.calls = nil
-	a.usage(log.State())
+	a.usage(log)
 }
 
 // usage updates the token usage of the session.
-func (a *app) usage(st session.State) {
+func (a *app) usage(log *session.Log) {
+	st := log.State()
 	u := st.Last
 	a.view.status.used = u.Input + u.CacheRead + u.CacheWrite + u.Output
-	a.view.status.cost = st.Cost
+	a.view.status.cost = log.Paid() // what was undone was paid for, too
 	a.view.status.skills = a.view.status.skills[:0]
 	for _, s := range st.Scopes {
 		if !slices.Contains(a.view.status.skills, s.Skill) {

@@ -79,11 +79,11 @@ func (a *app) event(e engine.Event) {
 	case e.Entry != nil && e.Entry.Answer != nil:
 		a.counted += e.Entry.Answer.Usage.Output
 		a.streamed = 0
-		a.usage(a.session.Log().State())
+		a.usage(a.session.Log())
 	case e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Notify:
 		a.notify("Knack: " + plain.Line(e.Entry.Note.People))
 	case e.Entry != nil && e.Entry.Activation != nil:
-		a.usage(a.session.Log().State())
+		a.usage(a.session.Log())
 	case e.Entry != nil && e.Entry.Result != nil && e.Entry.Result.Todos() != nil:
 		a.view.todos = todosOf(e.Entry.Result.Todos())
 	}
@@ -153,7 +153,7 @@ func (a *app) done(err error) {
 	st := a.session.Status()
 	a.late, a.wakes, a.lateNoted = st.News, st.Wakes, false
 	a.conv.end(&agent.End{Reason: session.EndDone})
-	a.usage(a.session.Log().State())
+	a.usage(a.session.Log())
 	a.tasks()
 	a.notices()
 	if d := time.Since(a.view.since); d >= longTurn && err == nil {
@@ -186,7 +186,7 @@ func (a *app) submit(in agent.Input, when engine.When) {
 		if !strings.HasPrefix(text, "/") { // the steps are those of an earlier message, until the model lists them again
 			a.view.todos = nil
 		}
-		a.conv.user(text)
+		a.conv.user(echo(text))
 		a.conv.typed = true
 		a.turn(in)
 		return
@@ -208,9 +208,18 @@ func (a *app) submit(in agent.Input, when engine.When) {
 			case err != nil:
 				a.failed(err)
 			case q.Reply != nil:
-				a.conv.user(text)
+				a.conv.user(echo(text))
 				a.replied(*q.Reply)
 			}
 		}
 	})
+}
+
+// echo returns what the conversation shows of a message. The key that leaves calls the command by its long name,
+// because a skill may be called background.
+func echo(text string) string {
+	if rest, ok := strings.CutPrefix(text, "/command:background"); ok {
+		return "/background" + rest
+	}
+	return text
 }

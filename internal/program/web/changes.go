@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/markup"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 // AllowChanges gives the pages forms with which the user approves, answers, cancels, pins and saves. It is called
@@ -177,7 +178,14 @@ func (p *page) question(r batch.Run, call string) {
 	if q.Text != "" {
 		p.long(q.Text)
 	}
-	for _, f := range q.Files {
+	for _, c := range q.Changes {
+		p.F("<p class=\"path\">%s</p>\n", c.Path)
+		p.long(c.Diff)
+		if c.More > 0 {
+			p.F("<p class=\"soft\">%s of the change not shown</p>\n", plain.Count(c.More, "more line"))
+		}
+	}
+	for _, f := range q.Others() {
 		p.F("<p class=\"soft\">With <span class=\"path\">%s</span> as it is now (SHA-256 %.12s…)</p>\n", f.Path, f.Hash)
 	}
 	if p.token == "" {

@@ -27,7 +27,9 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/installer"
 	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/eval"
+	"github.com/knack-agent/knack/run/gate"
 )
 
 // sessionsDir is where the sessions of a user are, seen from the home directory.
@@ -189,6 +191,17 @@ func TestRules(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(x.Dir, "made")); err == nil {
 		t.Error("the call has run")
 	}
+
+	x = open(t, engine.Options{})
+	x.has("/rules", "No settings and no answers have rules here.")
+	kept, err := trust.Open(x.server.dir.engine.Project().Env().StateDir()).Project(x.Dir)
+	if err == nil {
+		err = kept.Keep(gate.Kept{Rule: "Bash(make:*)"}, gate.Kept{Rule: "Bash(sh x)", Line: "sh x; <b>"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.has("/rules", "Bash(make:*)", "Bash(sh x) in exactly: sh x; <b>", "answered always")
 }
 
 // TestSettings: which file sets what, and how a change would look.

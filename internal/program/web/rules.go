@@ -57,9 +57,17 @@ func (s *Server) rules(r *http.Request, p *page) error {
 				rule.Origin)
 		}
 	}
+	answered, err := project.TrustReport(ctx)
+	if err != nil {
+		return err
+	}
+	for _, rule := range answered.Rules {
+		p.F("<tr><td>%s</td><td class=\"path\">%s</td><td>answered always</td></tr>\n",
+			verdictChip(permission.Allow), rule)
+	}
 	p.F("</tbody></table></div>\n")
-	if len(all.Deny)+len(all.Ask)+len(all.Allow) == 0 {
-		p.F("<p class=\"soft\">No settings have rules here.</p>\n")
+	if len(all.Deny)+len(all.Ask)+len(all.Allow)+len(answered.Rules) == 0 {
+		p.F("<p class=\"soft\">No settings and no answers have rules here.</p>\n")
 	}
 	return nil
 }
