@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/filetree"
 	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/rank"
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -590,7 +591,7 @@ func (s *Skill) resourceNames() (names []string) {
 		}
 		entries, _ := d.ReadDir(maxNames)
 		d.Close()
-		slices.SortStableFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+		order.Stable(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 		for _, e := range entries {
 			switch name := e.Name(); {
 			case len(names) == maxNames || name[0] == '.' || name == "node_modules":
