@@ -236,6 +236,23 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestLimitAfterUndo: what was spent on a branch that the user left counts for the limit of the session.
+func TestLimitAfterUndo(t *testing.T) {
+	m := llmtest.New(llmtest.Answer{Text: "once", Usage: llm.Usage{Input: 100}}, llmtest.Reply("twice"))
+	m.Model = llm.Info{ID: "test/m", Price: llm.Price{Input: 1}}
+	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}, Limits: agent.Limits{Cost: 0.0001}}
+	log := session.New(session.Header{})
+	all, err := do(t, a, log, "go")
+	ended(t, all, err)
+	if err := log.Move(0); err != nil {
+		t.Fatal(err)
+	}
+	all, err = do(t, a, log, "go")
+	if end := ended(t, all, err); end.Requests != 0 || end.Reason != "limit" {
+		t.Errorf("end %+v", end)
+	}
+}
+
 // TestTimeLimit: the limit ends a running call and a running stream, keeps what was received, and is named in the
 // error.
 func TestTimeLimit(t *testing.T) {

@@ -55,7 +55,7 @@ type more func(context.Context, *llm.Response) (bool, error)
 
 // newRun returns a run that emits nothing.
 func newRun(a *Agent, log *session.Log) *run {
-	t := &turn{Agent: a, log: log, ledger: &ledger{before: log.State().Cost}, emit: func(Event) {},
+	t := &turn{Agent: a, log: log, ledger: &ledger{before: log.Paid()}, emit: func(Event) {},
 		lastEmitted: log.Last()}
 	r := &run{turn: t, start: time.Now(), fallbacks: fallbacks{models: a.Fallback}}
 	r.listing, r.dynamic, r.agents = &announcements{turn: t}, &dynamicTools{turn: t}, &subAgents{run: r}
