@@ -1,8 +1,8 @@
 // Command turns measures the cost of one request and its tool call early and late
 // in a session, compared with a program that only sends bytes of the same size. It
-// also measures the time to open a long session, what a conversation sends with and
-// without threads that the provider keeps, and the time that the calls of one answer save
-// by running in parallel.
+// also measures the time to open a long session, the bytes that a conversation sends with
+// and without threads that the provider keeps, and the time that the calls of one answer
+// save by running in parallel.
 //
 //	go run ./turns [-calls 10,2000] [-entries 14000] [-runs 5] [-json FILE]
 //

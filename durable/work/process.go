@@ -270,8 +270,8 @@ type supervisor struct {
 	hangs      bool // it gave no sign of life, and was killed
 }
 
-// listen kills the process if it has said nothing for as long as a worker may be silent: it was stopped, or hangs. What
-// counts is the heartbeats that it left without an answer, because a worker that was stopped itself has sent none.
+// listen counts a heartbeat, and kills the process if it has left a whole lease of them unanswered: it was stopped, or
+// hangs. Time would not do: a worker that was stopped itself has sent no heartbeats meanwhile.
 func (a *supervisor) listen() {
 	if a.unanswered++; a.unanswered > max(3, int(a.Lease/a.Beat)) && !a.hangs {
 		a.hangs = true

@@ -280,8 +280,8 @@ func mendedValues(in io.ReadCloser, read func(message []byte) []byte) *mended {
 	}}
 }
 
-// mendedEvents reads an event stream, in which a line that begins with "data:" is a message, or the address for
-// requests, which stays as it is.
+// mendedEvents reads an event stream and mends the messages in its "data:" lines. After the event "endpoint" such a line
+// is the address for requests, which stays as it is.
 func mendedEvents(in io.ReadCloser, read func(message []byte) []byte) *mended {
 	lines := bufio.NewReader(in)
 	address := false

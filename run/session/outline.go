@@ -16,10 +16,10 @@ type Folder interface {
 	// Begin is called before the first entry, and again where the branch turns out to be another one: then all of its
 	// entries come again.
 	Begin()
-	// Fold gets the next entry. It has an ID, a Parent and a Type. What it does not have are the time, texts, and all
-	// else that can be large: of a message there is only whether it is Steering; of an answer the model, the usage, the
-	// cost and Partial; of results and notes what they spent; of listings, decisions, starts of calls and ends of turns
-	// nothing. All other types are complete. [Outline.Entries] returns complete entries.
+	// Fold gets the next entry, with its ID, Parent and Type, but without its time and without texts and other values
+	// that can be large. A message has only Steering; an answer has its model, usage, cost and Partial; results and notes
+	// have what they spent; listings, decisions, starts of calls and ends of turns have nothing. Entries of all other
+	// types are complete. [Outline.Entries] returns complete entries.
 	Fold(e Entry)
 }
 

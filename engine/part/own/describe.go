@@ -26,10 +26,10 @@ import (
 // describeFlag asks a program for the definition of its tool.
 const describeFlag = "--knack-tool"
 
-// describeTime is how long a program may take to say what it is.
+// describeTime limits how long a program may take to print the definition of its tool.
 const describeTime = 10 * time.Second
 
-// A Description is how a program is asked what tool it is.
+// A Description says how to ask a program for the definition of its tool.
 type Description struct {
 	Tool     tool.Tool // whose call runs the program with --knack-tool, in the sandbox
 	Program  string    // the program's file

@@ -276,7 +276,7 @@ func (v *agentView) state(s background.Session) {
 	}
 }
 
-// agentFront shows conversations of the background.
+// agentFront returns the line mode that shows conversations of background sessions.
 func agentFront(c *cobra.Command) *line.Front {
 	return &line.Front{Out: drawn(c), Color: colors(c.OutOrStdout()), Summary: part.KnownTools().Line}
 }

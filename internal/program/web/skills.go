@@ -219,8 +219,7 @@ func (p *page) skillFacts(skills *command.Skills, f knack.Finding, info command.
 			plain.Number(info.Tokens.Body))))
 	}
 	if info.LastUsed != nil {
-		all = append(all, text("Used", fmt.Sprintf("%s, last %s", plain.Count(info.Uses, "time"),
-			info.LastUsed.Local().Format("2006-01-02 15:04"))))
+		all = append(all, text("Used", fmt.Sprintf("%s, last %s", plain.Count(info.Uses, "time"), day(*info.LastUsed))))
 	}
 	all = append(all, text("Arguments", strings.Join(info.Arguments, " ")), text("Waits for", strings.Join(info.Paths, ", ")))
 	for _, field := range info.Fields {

@@ -79,7 +79,8 @@ func noKey() error {
 		"and AZURE_CLIENT_SECRET; or give the machine an identity, if it is one of Azure")
 }
 
-// application gets a token for a secret, or for the token in a file, which changes.
+// application exchanges the secret of an application for a token; without a secret, the token in a file, which Azure
+// renews.
 func (o *Options) application(ctx context.Context) (*oauth2.Token, error) {
 	tenant, id, file := o.get("AZURE_TENANT_ID"), o.get("AZURE_CLIENT_ID"), o.get("AZURE_FEDERATED_TOKEN_FILE")
 	if tenant == "" || id == "" {

@@ -7,25 +7,25 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A Made is what a word yields whose value is not known before it runs, although it is known where the file is: below
-// the directory for temporary files, under a name that mktemp makes up, or where a literal says that was exported.
+// A Made is a file that a word names although the word's value is unknown before the command runs. Either mktemp
+// chooses its name, in the directory for temporary files, or a variable was exported with a literal value.
 type Made struct {
-	// Path has a name in the place of the one that mktemp makes up. It begins in the directory for temporary files,
+	// Path has a placeholder for the name that mktemp chooses. It is relative to the directory for temporary files,
 	// unless it is absolute or Literal.
 	Path    string
 	Literal bool
-	// Rest is what the word yields if mktemp fails: what follows its output in the word.
+	// Rest is the value of the word if mktemp fails and prints nothing.
 	Rest string
 }
 
-// maxMade is how many parts a word has at most of which made knows anything, so that its time remains linear.
+// maxMade is the most parts of a word that made looks at, so that its time remains linear.
 const maxMade = 16
 
-// madeName stands for the name that mktemp makes up.
+// madeName stands for the name that mktemp chooses.
 const madeName = "tmp.XXXXXXXXXX"
 
-// made returns what is known about a word that begins with the output of mktemp, with $TMPDIR, or with a variable that
-// has the value of such a word, or that was exported with a literal value.
+// made returns the files that a word may name if it begins with $TMPDIR, with the output of mktemp, or with a variable
+// that has such a value or was exported with a literal one; nil: nothing is known.
 func (a *analysis) made(w *syntax.Word) []Made {
 	parts := w.Parts
 	if a.anyFunc || len(parts) == 0 {
@@ -73,7 +73,7 @@ func (a *analysis) made(w *syntax.Word) []Made {
 	return all
 }
 
-// madeBy returns what is known about the part with which a word begins.
+// madeBy is made for the first part of a word.
 func (a *analysis) madeBy(p syntax.WordPart) []Made {
 	switch p := p.(type) {
 	case *syntax.CmdSubst:
@@ -95,7 +95,7 @@ func (a *analysis) madeBy(p syntax.WordPart) []Made {
 	return nil
 }
 
-// ownTemp reports whether TMPDIR has the value that the environment gives it.
+// ownTemp reports whether the command line leaves TMPDIR as the environment sets it.
 func (a *analysis) ownTemp() bool { return a.vars["TMPDIR"] == nil && !a.allVars }
 
 // orTmp reports whether an expansion is ${NAME:-/tmp} or ${NAME-/tmp}.
@@ -107,8 +107,8 @@ func orTmp(p *syntax.ParamExp) bool {
 		e.Word.Lit() == "/tmp" && simpleParam(&bare)
 }
 
-// settleMade finds out what is known about a variable with one assignment. The environment may have a variable whose
-// name has capitals, so its assignment must be certain to have taken place.
+// settleMade sets the files that a variable may name if it is assigned once. A name with capitals may also come from the
+// environment, so for such a name the assignment must be sure to run.
 func (a *analysis) settleMade(v *variable, name string) {
 	if v.unknown || a.allVars || len(v.words) != 1 || v.items[0] || !v.certain && strings.ToLower(name) != name {
 		return
@@ -126,8 +126,8 @@ func literal(w Word) (string, bool) {
 	return s, ok && w.Literal && !w.Tilde && PlainWord(s)
 }
 
-// makesTemp returns the path of what a substitution makes and prints: it is mktemp, and nothing else. "": it is not, or
-// where the file is depends on the working directory.
+// makesTemp returns the Path of what a substitution creates if it runs mktemp and nothing else; "": it runs something
+// else, or the place of the file depends on the working directory.
 func makesTemp(c *syntax.CmdSubst) string {
 	if len(c.Stmts) != 1 {
 		return ""
@@ -140,7 +140,7 @@ func makesTemp(c *syntax.CmdSubst) string {
 	if !ok {
 		return ""
 	}
-	path, template, below := "", "", false
+	template, below := "", false
 	for _, w := range words[1:] {
 		suffix, isSuffix := strings.CutPrefix(w, "--suffix=")
 		switch {
@@ -154,13 +154,13 @@ func makesTemp(c *syntax.CmdSubst) string {
 			template = w
 		}
 	}
-	switch path = template; {
+	switch {
 	case template == "":
 		return madeName
 	case below && strings.Contains(template, "/"), !below && !strings.HasPrefix(template, "/tmp/"):
 		return ""
 	}
-	return path
+	return template
 }
 
 // expands reports whether a word has more than literal text in it.
@@ -179,7 +179,8 @@ func expands(w *syntax.Word) bool {
 	})
 }
 
-// entersTemp reports whether a word is a new directory directly below the one for temporary files.
+// entersTemp reports whether a word is a mktemp substitution whose result lies directly in the directory for temporary
+// files.
 func entersTemp(w *syntax.Word) bool {
 	if len(w.Parts) != 1 {
 		return false
