@@ -101,6 +101,9 @@ func stays(q *local.Queue, s background.Session) *engine.Error {
 		Hint: where + ", or knack stop " + id, Exit: engine.ExitRefused}
 }
 
+// addressSuffixes end the names of variables with the address of a server for models, or of who gives out its keys.
+var addressSuffixes = [...]string{"_BASE_URL", "_API_BASE", "_ENDPOINT", "_AUTHORITY_HOST", "_RESOURCE_NAME"}
+
 // addresses returns the variables of an environment that say which servers models are asked at, as NAME=HASH, sorted
 // and with spaces between. It is never "", which is that of sessions whose addresses are not known. Addresses may have
 // passwords, so they are not kept as they are. Proxies are not among them: they are those of the place of the terminal.
@@ -108,7 +111,8 @@ func addresses(environ []string) string {
 	all := []string{"-"}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if value != "" && (strings.HasSuffix(name, "_BASE_URL") || strings.HasSuffix(name, "_ENDPOINT") ||
+		isAddress := func(suffix string) bool { return strings.HasSuffix(name, suffix) }
+		if value != "" && (slices.ContainsFunc(addressSuffixes[:], isAddress) ||
 			strings.HasPrefix(name, "CLAUDE_CODE_USE_") || name == "OLLAMA_HOST") {
 			sum := sha256.Sum256([]byte(entry))
 			all = append(all, name+"="+hex.EncodeToString(sum[:8]))
