@@ -207,11 +207,11 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	return policy, nil
 }
 
-// hiddenState are the names in the state directory that commands do not see: what other sessions and projects said, wrote,
-// kept and answered, what servers said, and keys. What belongs to the session is open again, see scratch.
-var hiddenState = [...]string{"batch", "checkpoints", "evals", "history", "mcp", "memories", "output", "projects", "proposed",
-	"provenance.key", "routes.json", "sessions", "skill-secrets-seen.json", "spending.json", "tmp", "usage.json",
-	"worker.log"}
+// hiddenState are the names in the state directory that commands do not see: keys, what servers sent, and what sessions
+// of other projects contain, down to the paths of these projects. What belongs to the session is open again, see scratch.
+var hiddenState = [...]string{"batch", "checkpoints", "evals", "history", "mcp", "memories", "output", "projects",
+	"proposed", "provenance.key", "routes.json", "sessions", "skill-secrets-seen.json", "spending.json", "tmp",
+	"usage.json", "warnings.json", "worker.log", "worktrees-asked.json"}
 
 // defaultPolicy returns the policy for the user that env describes. It also hides the secrets of the
 // user who runs the process.
