@@ -97,8 +97,8 @@ func lastAnswered(log *session.Log) (at time.Time, id string) {
 	return at, ""
 }
 
-// resumed asks the hooks about the model that the command line, a kit or the agent that leads gives to a conversation in
-// which another model has answered. The user cannot be asked yet, so that a hook which wants that refuses the model.
+// resumed asks the hooks about a model from the command line, a kit or the leading agent, if another model has answered
+// in the conversation before. The user cannot be asked yet, so a hook that wants that refuses the model.
 func (h *sessionHooks) resumed(ctx context.Context, log *session.Log, to llm.Info, name string) error {
 	at, was := lastAnswered(log)
 	if h == nil || was == "" || was == to.ID {

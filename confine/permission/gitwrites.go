@@ -271,8 +271,8 @@ func (g *Git) pushed(ctx context.Context, dir string, ops []string) (dirs []stri
 	return dirs
 }
 
-// pushesHead reports whether a push may change the branch that HEAD of a repository names. ops are the remote and what is
-// pushed there.
+// pushesHead reports whether a push may change the branch that HEAD of a repository names. ops are the remote and the
+// refs that are pushed.
 func (t *worktree) pushesHead(repository string, ops []string) bool {
 	data, err := regular.Read(filepath.Join(repository, "HEAD"), 1<<10)
 	if err != nil {

@@ -398,8 +398,8 @@ func (p *proxy) note(host string) {
 }
 
 // passedBy returns a message about a host that a program could not find, as a line of its output says, because it asked
-// for the host without the proxy; "": it did not. host is "" if the line names none. No rule is named where rules count:
-// one may be there, and alone it does not help such a program.
+// for the host without the proxy; "": it did not. host is "" if the line names none. Where rules count, none is named: it
+// may be there already, and alone it does not help such a program.
 func (p *proxy) passedBy(host, line string) string {
 	const why = ": the program does not use the sandbox's proxy (HTTPS_PROXY), the only way out. "
 	if host == "" {

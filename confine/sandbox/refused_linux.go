@@ -66,8 +66,8 @@ func (v *view) absent(name string) string {
 }
 
 func (v *view) path(path string) string {
-	if strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") { // wherever it leads, it is no file of a person
-		return ""
+	if strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/") {
+		return "" // wherever it leads, it is no file of a person
 	}
 	resolved := path
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {

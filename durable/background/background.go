@@ -189,8 +189,8 @@ func Begin(ctx context.Context, q batch.Queue, s Session, t batch.Task) error {
 	return add(ctx, q, b, s.ID, t)
 }
 
-// noLimit is how long a question waits. The limit of a batch would turn silence into a no; here the user answers, whenever
-// that is.
+// noLimit is how long a question waits. The limit of a batch would turn silence into a no; here the user may answer at
+// any time.
 const noLimit = 100 * 365 * 24 * time.Hour
 
 // ErrWaits means that a session waits for an answer, which must come first.

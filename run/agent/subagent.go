@@ -319,7 +319,8 @@ func (r *subAgents) input(ctx context.Context, act *knack.Activation, in Input, 
 	}
 	t := task{def: def, act: act, in: in, description: act.Notice, background: act.Skill.Background}
 	return func() error {
-		if err := r.recordUser(Input{Text: in.Text, Typed: in.Typed}, "", steering); err != nil { // attachments go to the sub-agent
+		// Attachments go to the sub-agent.
+		if err := r.recordUser(Input{Text: in.Text, Typed: in.Typed}, "", steering); err != nil {
 			return err
 		}
 		if problem != "" {

@@ -3,9 +3,9 @@ package models
 import "github.com/knack-agent/knack/run/llm"
 
 // builtIn returns the program's own table. Windows, limits and prices are those of the npm package
-// @earendil-works/pi-ai 1.6.0, with two exceptions: answers are limited to 131,072 tokens, and OpenAI's models have their
-// whole windows, which the package cuts where the price rises (Long has that limit). @openai/codex 0.171.0 names no newer
-// model of OpenAI's. The table is code because decoding a file would take longer than everything else that a start does
+// @earendil-works/pi-ai 1.6.0, with two exceptions: answers are limited to 131,072 tokens, and OpenAI's models have
+// their whole windows, which the package cuts where the price rises (Long has that limit). @openai/codex 0.171.0 names no
+// newer model of OpenAI's. The table is code because decoding a file would take longer than everything else that a start does
 // with models.
 func builtIn() Table {
 	return Table{

@@ -128,8 +128,8 @@ func (c *change) encode(content string) (text string, data []byte, kept string, 
 	return content, data, kept, nil
 }
 
-// keepEnds returns content, whose lines all end with "\n", with the line ends of old, which has both kinds, for the lines
-// that it has too. The others end as most lines of old.
+// keepEnds returns content, whose lines all end with "\n", with the line ends of old, which has both kinds: a line that
+// is also in old keeps its end, and all others end as most lines of old.
 func keepEnds(old, content string) string {
 	if len(old)+len(content) > maxDiff {
 		return content
