@@ -175,6 +175,7 @@ func TestAttachSecret(t *testing.T) {
 	a.expect(`not shown\) > `)
 	a.types("no\r")
 	a.expect(`I went on\.`)
+	a.expect(`\(done\)`) // the prompt before it is drawn again
 	a.leaves()
 	if strings.Contains(a.all.String(), canary) {
 		t.Errorf("it was shown: %q", a.all.String())
