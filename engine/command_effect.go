@@ -47,15 +47,20 @@ func ModeEffect(from, to permission.Mode) Effect {
 	return Changes
 }
 
+// EffectOf returns what the command does with arguments in a permission mode.
+func (c Command) EffectOf(mode permission.Mode, args string) Effect {
+	if c.Effect == nil {
+		return Changes
+	}
+	return c.Effect(mode, args)
+}
+
 // checkHost returns why a message of a host must not run a command; nil: it may, or the message is not a host's.
 func (c Command) checkHost(host Host, mode permission.Mode, in agent.Input) error {
 	if !in.Host {
 		return nil
 	}
-	effect := Changes
-	if c.Effect != nil {
-		effect = c.Effect(mode, in.Called.Args)
-	}
+	effect := c.EffectOf(mode, in.Called.Args)
 	if effect == Shows {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 // A program leaves out a part of knack's, and adds one of its own, which counts calls of tools and shows their number
 // in the status.
 func ExamplePart() {
-	counter := engine.Part{Name: "counter", Open: func(_ context.Context, c *engine.Conv) (*engine.Live, error) {
+	counter := engine.Part{Name: "example-counter", Open: func(_ context.Context, c *engine.Conv) (*engine.Live, error) {
 		var calls atomic.Int64
 		return &engine.Live{
 			Audit:  func(gate.Record) { calls.Add(1); c.Changed() },
@@ -46,6 +46,7 @@ func ExamplePart() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(report.End.Text, s.Status().Parts)
-	// Output: An empty directory. [2 calls]
+	said := s.Status().Parts // by the parts, in their order
+	fmt.Println(report.End.Text, said[len(said)-1])
+	// Output: An empty directory. 2 calls
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/enginetest"
+	"github.com/knack-agent/knack/engine/part/kits"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
@@ -55,4 +56,9 @@ func TestKits(t *testing.T) {
 			t.Errorf("request %d has %s, want %s", i, got, want)
 		}
 	}
+}
+
+// TestEffects: which lines a host's message runs although no user typed them.
+func TestEffects(t *testing.T) {
+	enginetest.Effects(t, kits.Part().Commands, []string{"kit"}, []string{"kit x", "kit off"})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/enginetest"
+	"github.com/knack-agent/knack/engine/part/memory"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
@@ -56,4 +57,9 @@ func TestRememberOn(t *testing.T) {
 	if got := enginetest.Run(t, s, "/remember"); !strings.Contains(got, "done") {
 		t.Error(got)
 	}
+}
+
+// TestEffects: which lines a host's message runs although no user typed them.
+func TestEffects(t *testing.T) {
+	enginetest.Effects(t, memory.Part().Commands, []string{"memory"}, []string{"memory on", "memory add x", "memory off"})
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestExtensions(t *testing.T) {
 			})
 			_, s := p.Open(t, o, person, engine.SessionOptions{})
 			if got := enginetest.Run(t, s, "go"); !strings.Contains(got, "result: Noted as number 1.") ||
-				!strings.Contains(got, "the user refused it") || strings.Join(s.Status().Parts, "") != "1 notes" {
+				!strings.Contains(got, "the user refused it") || !slices.Contains(s.Status().Parts, "1 notes") {
 				t.Errorf("%s; %q", got, s.Status().Parts)
 			}
 			if got := enginetest.Run(t, s, "/notes"); !strings.Contains(got, "1  buy milk") {
@@ -102,7 +103,7 @@ func TestExampleHooks(t *testing.T) {
 	if got := enginetest.Run(t, s, "? why"); !strings.Contains(got, "the user said no") || p.Content(t, "a.txt") == "none" {
 		t.Errorf("%s", got)
 	}
-	if got := strings.Join(s.Status().Parts, ","); got != "checkpoint 1" {
+	if got := s.Status().Parts; !slices.Contains(got, "checkpoint 1") {
 		t.Errorf("status %q", got)
 	}
 	says = "yes"
@@ -133,7 +134,7 @@ func TestExamplePlan(t *testing.T) {
 	_, s := p.Open(t, o, nil, engine.SessionOptions{})
 	enginetest.Run(t, s, "/planner")
 	if got := enginetest.Run(t, s, "go"); !strings.Contains(got, "only planning") || p.Content(t, "b.txt") != "none" ||
-		strings.Join(s.Status().Parts, "") != "planning" || !strings.Contains(enginetest.Conversation(s), "Only plan:") {
+		!slices.Contains(s.Status().Parts, "planning") || !strings.Contains(enginetest.Conversation(s), "Only plan:") {
 		t.Errorf("%s %q", got, s.Status().Parts)
 	}
 	if got := enginetest.Run(t, s, "/planner"); p.Content(t, "b.txt") != "b" {

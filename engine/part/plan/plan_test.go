@@ -9,6 +9,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/enginetest"
+	"github.com/knack-agent/knack/engine/part/plan"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 	"github.com/knack-agent/knack/run/session"
@@ -198,4 +199,9 @@ func TestPlanToolsListed(t *testing.T) {
 	if got := enginetest.Run(t, s, "go"); !strings.Contains(got, "does not exist here") {
 		t.Errorf("a tool that the command line excludes can be called:\n%s", got)
 	}
+}
+
+// TestEffects: which lines a host's message runs although no user typed them.
+func TestEffects(t *testing.T) {
+	enginetest.Effects(t, plan.Part().Commands, []string{"plan do it"}, nil)
 }

