@@ -1,6 +1,6 @@
 // Package bundled contains the skills that ship with the program.
 //
-// A [Set] is a knack.Source of these skills; a program adds its own with Set.More. The
+// A [Set] is a knack.Source of these skills; a program adds its own with Set.More or Set.Add. The
 // files of a skill are written to disk when it is first invoked, once per process, into
 // a new private directory that no one else could have prepared; [Set.Close] removes it.
 //
@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -55,8 +56,9 @@ type Set struct {
 	Off map[string]string
 
 	state, version string
-	files          fs.FS // a directory of skills
-	builtIn        bool  // files come from the program
+	trees          []fs.FS         // directories of skills
+	gates          map[string]Gate // by the name of the skill
+	builtIn        bool            // the first of trees is the program's
 
 	mu        sync.Mutex
 	root      *os.Root // private to this process; nil until the first skill is extracted
@@ -79,7 +81,7 @@ func (s *Set) withState(ctx context.Context, k Skill) *knack.Skill {
 	skill.Origin = knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}
 	skill.ID = cmp.Or(skill.ID, "bundled:"+skill.Name)
 	if k.Feature != "" {
-		skill.FeatureOff = s.gateState(gate{feature: k.Feature}, nil)
+		skill.FeatureOff = s.gateState(Gate{Feature: k.Feature}, nil)
 	}
 	switch {
 	case skill.FeatureOff != "":
@@ -103,7 +105,7 @@ func New(state, version string) *Set {
 		panic(err)
 	}
 	s := From(sub, state, version)
-	s.builtIn = true
+	s.builtIn, s.gates = true, maps.Clone(gates)
 	return s
 }
 
@@ -111,7 +113,15 @@ func New(state, version string) *Set {
 // skills, such as an embed.FS. As with New, their files are written to disk, so that
 // ${CLAUDE_SKILL_DIR} and {baseDir} name a directory. state and version are as for New.
 func From(skills fs.FS, state, version string) *Set {
-	return &Set{files: skills, state: state, version: cmp.Or(version, "devel"), extracted: map[string]extraction{}}
+	return &Set{trees: []fs.FS{skills}, gates: map[string]Gate{}, state: state, version: cmp.Or(version, "devel"),
+		extracted: map[string]extraction{}}
+}
+
+// Add adds skills of a part of the program, such as an embed.FS, in which each has a directory with its name. gates
+// are those of them that are not always on. It must be called before the first use.
+func (s *Set) Add(skills fs.FS, gates map[string]Gate) {
+	s.trees = append(s.trees, skills)
+	maps.Copy(s.gates, gates)
 }
 
 // Names returns the names of the skills that every Set has, sorted.
@@ -140,12 +150,14 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 				return
 			}
 		}
-		for skill, err := range knack.FS(s.files, knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}).Skills(ctx) {
-			if skill != nil {
-				skill = s.finish(ctx, skill)
-			}
-			if !yield(skill, err) {
-				return
+		for _, tree := range s.trees {
+			for skill, err := range knack.FS(tree, knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}).Skills(ctx) {
+				if skill != nil {
+					skill = s.finish(ctx, tree, skill)
+				}
+				if !yield(skill, err) {
+					return
+				}
 			}
 		}
 	}
@@ -153,7 +165,7 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 
 // finish adds what an embedded file cannot contain: how to extract a skill that has
 // files, and how to compute a text.
-func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
+func (s *Set) finish(ctx context.Context, tree fs.FS, from *knack.Skill) *knack.Skill {
 	skill := *from
 	skill.Before, skill.Prompt = s.Before[skill.Name], s.Prompt[skill.Name]
 	if s.builtIn {
@@ -168,30 +180,30 @@ func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	}
 	if beside, err := skill.List(ctx); err == nil && len(beside) > 0 && s.state != "" {
 		dir := path.Dir(strings.TrimPrefix(skill.Path, string(knack.Bundled)+":"))
-		skill.Base = func(context.Context) (string, error) { return s.extract(dir) }
+		skill.Base = func(context.Context) (string, error) { return s.extract(tree, dir) }
 	}
 	return &skill
 }
 
 // extract writes the files of a skill's directory to disk once. Concurrent callers wait
 // for the one that writes.
-func (s *Set) extract(name string) (string, error) {
+func (s *Set) extract(tree fs.FS, name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, ok := s.extracted[name]
 	if !ok {
-		e.dir, e.err = s.write(name)
+		e.dir, e.err = s.write(tree, name)
 		s.extracted[name] = e
 	}
 	return e.dir, e.err
 }
 
 // write writes the files. The caller must hold the lock.
-func (s *Set) write(name string) (string, error) {
+func (s *Set) write(tree fs.FS, name string) (string, error) {
 	if s.closed {
 		return "", errors.New("the program is ending")
 	}
-	list, err := s.content(name)
+	list, err := content(tree, name)
 	if err != nil {
 		return "", err
 	}
@@ -212,13 +224,13 @@ func (s *Set) write(name string) (string, error) {
 
 // content returns the files of an embedded skill. Files in scripts are marked
 // executable, because an embed.FS does not store modes.
-func (s *Set) content(dir string) ([]extract.File, error) {
+func content(tree fs.FS, dir string) ([]extract.File, error) {
 	var list []extract.File
-	err := fs.WalkDir(s.files, dir, func(p string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(tree, dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := fs.ReadFile(s.files, p)
+		data, err := fs.ReadFile(tree, p)
 		rel := p
 		if dir != "." {
 			rel = strings.TrimPrefix(p, dir+"/")

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,14 +33,27 @@ func invoke(t *testing.T, set *Set, name, args string) *knack.Activation {
 	return a
 }
 
-// TestSkills checks the bundled skills by the rules for all skills.
-func TestSkills(t *testing.T) {
-	entries, err := os.ReadDir("skills")
-	if err != nil || len(entries) < 3 {
-		t.Fatal(entries, err)
+// skillDirs returns the directories of the program's skills: those of this package, and those of the engine's parts.
+func skillDirs(t *testing.T) []string {
+	t.Helper()
+	own, err := filepath.Glob("skills/*")
+	if err != nil || len(own) < 3 {
+		t.Fatal(own, err)
 	}
-	for _, e := range entries {
-		_, problems := knack.Check(t.Context(), filepath.Join("skills", e.Name()))
+	ofParts, err := filepath.Glob("../engine/part/*/*/SKILL.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range ofParts {
+		own = append(own, filepath.Dir(file))
+	}
+	return own
+}
+
+// TestSkills checks the program's skills by the rules for all skills.
+func TestSkills(t *testing.T) {
+	for _, dir := range skillDirs(t) {
+		_, problems := knack.Check(t.Context(), dir)
 		for _, p := range problems {
 			if p.Severity != knack.Info && !(p.Code == "not-executable" && runtime.GOOS == "windows") {
 				t.Error(p)
@@ -316,33 +330,54 @@ func TestGateNames(t *testing.T) {
 		{"schedule", features{"schedule-remote-agents": true}, false, ""},
 		{"api", features{"BUILDING_CLAUDE_APPS": true}, false, ""},
 		{"run-skill-generator", features{"RUN_SKILL_GENERATOR": true}, false, ""},
-		{"browser", nil, true, ""},
-		{"browser", nil, false, "neither Chromium nor Chrome was found; KNACK_FEATURES=browser turns the skill on anyway"},
-		{"browser", features{"claude_in_chrome": false}, true, "the feature browser is off in settings"},
+		{"nap", nil, true, ""},
+		{"nap", nil, false, "there is no bed; KNACK_FEATURES=rest turns the skill on anyway"},
+		{"nap", features{"lie_down": false}, true, "the feature rest is off in settings"},
 		{"keybindings", features{"keyBindings": true}, false, ""},
 	} {
-		set := From(fstest.MapFS{c.skill + "/SKILL.md": {Data: []byte("---\ndescription: D.\n---\nText.")}}, "", "")
-		set.builtIn, set.Features = true, c.features
+		set := New("", "")
+		set.Add(fstest.MapFS{"nap/SKILL.md": {Data: []byte("---\ndescription: D.\n---\nText.")}},
+			map[string]Gate{"nap": {Feature: "rest", Aliases: []string{"lie-down"}, Closed: "there is no bed"}})
+		set.Features = c.features
 		set.Found = func(skill string) bool { return c.found && skill == c.skill }
+		seen := 0
 		for skill, err := range set.Skills(t.Context()) {
-			if skill == nil {
-				continue // a warning
+			if skill == nil || skill.Name != c.skill {
+				continue
 			}
+			seen++
 			if err != nil || skill.FeatureOff != c.want {
 				t.Errorf("%s with %v: %q, %v; want %q", c.skill, c.features, skill.FeatureOff, err, c.want)
 			}
+		}
+		if seen != 1 {
+			t.Errorf("there are %d skills %s", seen, c.skill)
 		}
 	}
 }
 
 // everything returns the program's skills with every gate open.
-func everything() *Set {
+func everything(t *testing.T) *Set {
 	set := New("", "")
 	set.Features = map[string]bool{}
+	for _, dir := range skillDirs(t) {
+		if name := filepath.Base(dir); !slices.Contains(Names(), name) {
+			set.Add(fstest.MapFS{name + "/SKILL.md": {Data: textOf(t, filepath.Join(dir, "SKILL.md"))}}, nil)
+		}
+	}
 	for _, g := range gates {
-		set.Features[g.feature] = true
+		set.Features[g.Feature] = true
 	}
 	return set
+}
+
+func textOf(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // All skills together cost little in the listing, and closed gates cost nothing.
@@ -350,7 +385,7 @@ func TestListingCost(t *testing.T) {
 	cost := func(set *Set) int {
 		return knack.EstimateTokens(knack.Load(t.Context(), set).Listing(knack.View{For: knack.ByModel}).Text)
 	}
-	all, few := cost(everything()), cost(New("", ""))
+	all, few := cost(everything(t)), cost(New("", ""))
 	if all > 1200 || few >= all {
 		t.Errorf("%d tokens with all gates open, %d with all closed; at most 1,200 are allowed", all, few)
 	}
@@ -358,7 +393,8 @@ func TestListingCost(t *testing.T) {
 
 // Each skill has evals, and queries that should and should not bring it up; neither is part of the program.
 func TestEvals(t *testing.T) {
-	for _, name := range Names() {
+	for _, dir := range skillDirs(t) {
+		name := filepath.Base(dir)
 		var set struct {
 			Name  string `json:"skill_name"`
 			Evals []struct {
@@ -371,7 +407,7 @@ func TestEvals(t *testing.T) {
 			Should *bool `json:"should_trigger"`
 		}
 		for file, into := range map[string]any{"evals.json": &set, "eval_queries.json": &queries} {
-			data, err := os.ReadFile(filepath.Join("skills", name, "evals", file))
+			data, err := os.ReadFile(filepath.Join(dir, "evals", file))
 			if err == nil {
 				err = json.Unmarshal(data, into)
 			}

@@ -4,16 +4,42 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A bundledSkills computes what the bundled skills need to know about a project.
 type bundledSkills struct{ *Project }
+
+// addSkills adds the skills of parts to those of package bundled.
+func addSkills(parts []Part, set *bundled.Set) {
+	for _, x := range parts {
+		for name, s := range x.Skills {
+			gates := map[string]bundled.Gate{}
+			if s.Gate.Feature != "" {
+				gates[name] = s.Gate
+			}
+			set.Add(s.Files, gates)
+		}
+	}
+}
+
+// bundledNames returns the names of the skills of package bundled and of parts, sorted.
+func bundledNames(parts []Part) []string {
+	names := bundled.Names()
+	for _, x := range parts {
+		names = slices.AppendSeq(names, maps.Keys(x.Skills))
+	}
+	slices.Sort(names)
+	return names
+}
 
 // prepended returns, by the name of a bundled skill, what computes the text that is put before the skill's own.
 func (p bundledSkills) prepended() map[string]func(context.Context, knack.Invocation) ([]knack.Part, error) {
@@ -47,7 +73,7 @@ func (p bundledSkills) gateOpen(skill string) bool {
 	}
 	for _, x := range p.options.Parts {
 		if s, ok := x.Skills[skill]; ok {
-			return s.Open(p.Project)
+			return s.Open != nil && s.Open(p.Project)
 		}
 	}
 	return false

@@ -224,7 +224,7 @@ func (e *Engine) reload(ctx context.Context, o Options) (Reloaded, error) {
 // Without items it approves the folder itself, whose configuration git and other programs follow.
 func (e *Engine) Trust(ctx context.Context, items ...TrustItem) (Reloaded, error) {
 	p := e.Project()
-	t, err := openTrust(p.options.Env, p.dir, false)
+	t, err := openTrust(p.options.Env, p.dir, false, p.options.Parts)
 	if err != nil {
 		return Reloaded{}, err
 	}

@@ -76,7 +76,7 @@ func agentDoors() []attack {
 			unlinked(".knack/agents/SKILL.md", ".ssh/SKILL.md")},
 		attack{"an agent changed after it was approved",
 			map[string]string{".claude/agents/evil.md": "---\nname: good\n---\nGood."}, func(s *target) string {
-				p, err := openTrust(nil, s.dir, false)
+				p, err := openTrust(nil, s.dir, false, nil)
 				if err != nil {
 					s.t.Fatal(err)
 				}

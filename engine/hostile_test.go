@@ -337,7 +337,7 @@ func TestHostileAfterTrust(t *testing.T) {
 		".claude/skills/evil/SKILL.md": "---\ndescription: Tool.\n---\nText.", ".claude/skills/evil/run.sh": "echo one\n",
 	}}
 	s := newSite(t, d, permission.Default)
-	p, err := openTrust(nil, s.dir, false)
+	p, err := openTrust(nil, s.dir, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +401,7 @@ func newSite(t *testing.T, d attack, m permission.Mode) *target {
 	for name, text := range d.files {
 		write(filepath.Join(s.dir, filepath.FromSlash(name)), text)
 	}
-	p, err := openTrust(nil, s.dir, false)
+	p, err := openTrust(nil, s.dir, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -558,7 +558,7 @@ func (s *target) leaked() string {
 
 // shown returns the canary if trust shows or stores it.
 func (s *target) shown() string {
-	p, err := openTrust(nil, s.dir, false)
+	p, err := openTrust(nil, s.dir, false, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -604,7 +604,7 @@ func (s *target) ranChanged(name string) string {
 			s.t.Fatal(err)
 		}
 	}
-	p, err := openTrust(nil, s.dir, false)
+	p, err := openTrust(nil, s.dir, false, nil)
 	must(err)
 	approve := func() {
 		items, err := p.Scan(context.Background(), s.dir, false)
@@ -690,7 +690,7 @@ func testMissingScripts(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 	}
-	approved, err := openTrust(nil, dir, false)
+	approved, err := openTrust(nil, dir, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
@@ -37,7 +39,7 @@ type Part struct {
 	// Shorthand returns the command line that a prompt of the user's stands for, such as "# TEXT"; other prompts are
 	// returned unchanged. nil: there is none.
 	Shorthand func(prompt string) string
-	// Skills says what the bundled skills of the part need to know of a project, by their names. nil: there are none.
+	// Skills are the bundled skills of the part, by their names. nil: there are none.
 	Skills map[string]PartSkill
 	// Help are sections at the end of pages of `knack help`, by the name of the page. nil: there are none.
 	Help map[string]string
@@ -56,10 +58,12 @@ type Part struct {
 	Open func(context.Context, *Conv) (*Live, error)
 }
 
-// A PartSkill is what a part says about a bundled skill.
+// A PartSkill is a bundled skill of a part.
 type PartSkill struct {
-	Open func(*Project) bool   // whether the skill can be used; only if package bundled closes it by itself
-	Text func(*Project) string // it stands before that of the skill; nil: nothing does
+	Files fs.FS                 // contains a directory with the name of the skill, in which its SKILL.md is
+	Gate  bundled.Gate          // without Feature: the skill is always on
+	Open  func(*Project) bool   // whether something opens the gate by itself
+	Text  func(*Project) string // it stands before that of the skill; nil: nothing does
 }
 
 // PartTools are the tools of a part. What a user chooses with SessionOptions.Tools applies to all.

@@ -122,7 +122,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	p.home = env.Home()
 	p.root = sources.Root(p.dir)
-	if p.trust, err = openTrust(env, p.dir, o.Trust); err != nil {
+	if p.trust, err = openTrust(env, p.dir, o.Trust, o.Parts); err != nil {
 		return nil, err
 	}
 	p.Brought.Check = p.trust.Check
@@ -152,7 +152,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		p.Brought.Dirs = layout.Dirs(p.dir, p.root)
 	}
 	for _, dir := range o.AddDirs {
-		added, err := openTrust(env, dir, o.Trust)
+		added, err := openTrust(env, dir, o.Trust, o.Parts)
 		if err != nil {
 			return nil, err
 		}
@@ -388,8 +388,9 @@ func (p *Project) findSources(ctx context.Context) {
 	p.bundled = bundled.New(env.StateHome(), p.Version())
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
 	p.bundled.Off = p.plugins.switchedOff()
-	bundled := bundledSkills{p}
-	p.bundled.Found, p.bundled.Before = bundled.gateOpen, bundled.prepended()
+	addSkills(o.Parts, p.bundled)
+	skills := bundledSkills{p}
+	p.bundled.Found, p.bundled.Before = skills.gateOpen, skills.prepended()
 	s.Plugins = p.plugins.sources()
 	if _, off := p.config.HeldBy("disableBundledSkills"); !off {
 		s.Bundled = []knack.Source{p.bundled}
@@ -491,7 +492,7 @@ func unknownFeatures(p *Project) (problems []knack.Problem) {
 	if len(p.options.Sources) > 0 {
 		return nil // a host's skills may have features of their own
 	}
-	all := bundled.FeatureNames()
+	all := p.bundled.FeatureNames()
 	for _, name := range p.bundled.UnknownFeatures() {
 		x := knack.Problem{Code: knack.CodeUnknownKey, Severity: knack.Warn,
 			Message: fmt.Sprintf("there is no feature %q", plain.Line(name)),

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -21,14 +20,14 @@ import (
 )
 
 // openTrust reads what the user has approved in the project that contains dir. If once is set, the
-// project is trusted while the program runs.
-func openTrust(env Env, dir string, once bool) (*trust.Project, error) {
+// project is trusted while the program runs. parts are those of the program.
+func openTrust(env Env, dir string, once bool, parts []Part) (*trust.Project, error) {
 	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
 	if err != nil {
 		return nil, &Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err),
 			Hint: "knack trust --revoke starts a new one"}
 	}
-	p.Bundled = bundled.Names()
+	p.Bundled = bundledNames(parts)
 	if once {
 		p.Once()
 	}
@@ -131,7 +130,7 @@ func (r TrustReport) prints() (prints []string) {
 
 // TrustReport reads what the directory contains now, which may be more than what was there when p was loaded.
 func (p *Project) TrustReport(ctx context.Context) (TrustReport, error) {
-	t, err := openTrust(p.options.Env, p.dir, p.options.Trust)
+	t, err := openTrust(p.options.Env, p.dir, p.options.Trust, p.options.Parts)
 	if err != nil {
 		return TrustReport{}, err
 	}
@@ -141,16 +140,17 @@ func (p *Project) TrustReport(ctx context.Context) (TrustReport, error) {
 // SkillDiff shows what changed in a skill of the project that contains dir since the user approved it; "": nothing is
 // known.
 func SkillDiff(env Env, dir string, k *knack.Skill) (string, error) {
-	t, err := openTrust(env, dir, false)
+	t, err := openTrust(env, dir, false, nil)
 	if err != nil {
 		return "", err
 	}
 	return t.SkillDiff(k)
 }
 
-// ReadTrust reports on a directory that is not open. links: also follow links that lead out of the project.
-func ReadTrust(ctx context.Context, env Env, dir string, links bool) (TrustReport, error) {
-	t, err := openTrust(env, dir, false)
+// ReadTrust reports on a directory that is not open, for a program with parts, because skills of the project may take
+// the place of theirs. links: also follow links that lead out of the project.
+func ReadTrust(ctx context.Context, env Env, dir string, links bool, parts []Part) (TrustReport, error) {
+	t, err := openTrust(env, dir, false, parts)
 	if err != nil {
 		return TrustReport{}, err
 	}
@@ -201,7 +201,7 @@ func TrustFiles(env Env, dir string) []string {
 
 // FolderTrusted reports whether the user trusts the project that contains a directory.
 func FolderTrusted(env Env, dir string) (bool, error) {
-	t, err := openTrust(env, dir, false)
+	t, err := openTrust(env, dir, false, nil)
 	return err == nil && t.Trusted(), err
 }
 

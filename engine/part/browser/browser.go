@@ -3,7 +3,9 @@ package browser
 
 import (
 	"context"
+	"embed"
 
+	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
@@ -12,6 +14,9 @@ import (
 	"github.com/knack-agent/knack/run/tool/web"
 )
 
+//go:embed browser/SKILL.md
+var skill embed.FS
+
 // Part is the browser, with which the bundled skill browser works. It is off where no Chromium is installed, and where
 // the workspace is not on this machine.
 func Part() engine.Part {
@@ -19,7 +24,9 @@ func Part() engine.Part {
 		Known: func(engine.Brought) engine.PartTools {
 			return engine.PartTools{Unlisted: browser.New(browser.Options{}).Tools()}
 		},
-		Skills: map[string]engine.PartSkill{"browser": {Open: func(p *engine.Project) bool { return program(p) != "" }}}}
+		Skills: map[string]engine.PartSkill{"browser": {Files: skill, Gate: bundled.Gate{Feature: "browser",
+			Aliases: []string{"claude-in-chrome"}, Closed: "neither Chromium nor Chrome was found"},
+			Open: func(p *engine.Project) bool { return program(p) != "" }}}}
 }
 
 // program returns the browser that is installed; "": there is none.

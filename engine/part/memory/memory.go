@@ -4,7 +4,7 @@ package memory
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -26,6 +27,9 @@ import (
 //go:embed help.md
 var helpText string
 
+//go:embed remember/SKILL.md remember/references
+var skill embed.FS
+
 // Part is the notes of earlier conversations: the tool with which the model keeps them, what of them is in the system
 // prompt, /memory, and "# TEXT" as a prompt.
 func Part() engine.Part {
@@ -36,10 +40,12 @@ func Part() engine.Part {
 		Commands: []engine.Command{{Name: "memory", Hint: "[add TEXT]",
 			Description: "list notes; add, propose, edit, on, off", Run: command,
 			Effect: engine.WithoutArguments(engine.Stores)}},
-		Skills: map[string]engine.PartSkill{"remember": {Text: listed, Open: func(p *engine.Project) bool {
-			n := notesOf(p)
-			return n.Auto || n.ReadClaude
-		}}}}
+		Skills: map[string]engine.PartSkill{"remember": {Files: skill, Text: listed,
+			Gate: bundled.Gate{Feature: "memory", Closed: "the notes are off, and /memory on turns them on"},
+			Open: func(p *engine.Project) bool {
+				n := notesOf(p)
+				return n.Auto || n.ReadClaude
+			}}}}
 }
 
 const name = "memory"

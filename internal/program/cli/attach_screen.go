@@ -9,6 +9,7 @@ import (
 
 	"github.com/knack-agent/knack/durable/background"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
@@ -38,7 +39,7 @@ func argsHere(c *cobra.Command, s background.Session) (args []string, ok bool) {
 		}
 	}
 	if trusts {
-		if r, err := engine.ReadTrust(c.Context(), nil, s.Dir, false); err != nil || r.Unread != nil || !r.Within(content) {
+		if r, err := engine.ReadTrust(c.Context(), nil, s.Dir, false, part.All()); err != nil || r.Unread != nil || !r.Within(content) {
 			fmt.Fprintln(c.ErrOrStderr(), "knack: warn: --trust does not count: what it was given for has changed")
 			return args, true
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/part/reads"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -28,7 +29,7 @@ func trustHere(ctx context.Context) (engine.TrustReport, error) {
 	if err != nil {
 		return engine.TrustReport{}, err
 	}
-	r, err := engine.ReadTrust(ctx, nil, dir, false)
+	r, err := engine.ReadTrust(ctx, nil, dir, false, part.All())
 	return r, errors.Join(err, r.Unread)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	tty "github.com/knack-agent/knack/internal/program/terminal"
@@ -82,7 +83,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 		fmt.Fprintf(c.OutOrStdout(), "trust in %s was removed\n", plain.Line(root))
 		return nil
 	}
-	report, err := engine.ReadTrust(c.Context(), nil, dir, f.links)
+	report, err := engine.ReadTrust(c.Context(), nil, dir, f.links, part.All())
 	if err != nil {
 		return err
 	}

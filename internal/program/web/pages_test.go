@@ -26,6 +26,7 @@ import (
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/installer"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/eval"
@@ -226,7 +227,7 @@ func TestTrust(t *testing.T) {
 		"---\nname: pdf\ndescription: Reads.\nallowed-tools: Bash(pdftotext:*)\n---\nRun !`date`\n",
 		".claude/skills/bad/SKILL.md", hostileSkill())
 	x.has("/trust", "2 items wait for your approval", "pdf", "new", "Bash(pdftotext:*)")
-	report, err := engine.ReadTrust(t.Context(), x.server.dir.engine.Project().Env(), x.Dir, false)
+	report, err := engine.ReadTrust(t.Context(), x.server.dir.engine.Project().Env(), x.Dir, false, part.All())
 	if err == nil {
 		err = report.Approve(report.Open()...)
 	}
