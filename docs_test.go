@@ -33,7 +33,12 @@ func TestDocs(t *testing.T) {
 		}
 		for _, m := range script.FindAllStringSubmatch(text, -1) {
 			for name := range strings.SplitSeq(m[1], ", ") {
-				seen += exists(t, page, "internal/program/cli/testdata/script/"+strings.Trim(name, "`")+".txtar")
+				file := strings.Trim(name, "`") + ".txtar"
+				at := filepath.Join("internal/program/cli/testdata/script", file)
+				if ofPart, _ := filepath.Glob(filepath.Join("engine/part/*/testdata/script", file)); len(ofPart) > 0 {
+					at = ofPart[0]
+				}
+				seen += exists(t, page, at)
 			}
 		}
 		for _, m := range test.FindAllStringSubmatch(text, -1) {

@@ -110,15 +110,20 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// scriptFiles returns the scripts of TestScript. Each starts the program a dozen times, so with -short there are as many
-// as it takes to have each command once. KNACK_SCRIPTS is a regular expression for other ones; CI has one where it looks
-// for races.
+// scriptFiles returns the scripts of TestScript, those of parts included, which lie in the folders of the parts. Each
+// starts the program a dozen times, so with -short there are as many as it takes to have each command once. KNACK_SCRIPTS
+// is a regular expression for other ones; CI has one where it looks for races.
 func scriptFiles(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob("testdata/script/*.txt*")
 	if err != nil || len(all) < 100 {
 		t.Fatalf("%d scripts: %v", len(all), err)
 	}
+	ofParts, err := filepath.Glob("../../../engine/part/*/testdata/script/*.txt*")
+	if err != nil || len(ofParts) == 0 {
+		t.Fatalf("%d scripts of parts: %v", len(ofParts), err)
+	}
+	all = append(all, ofParts...)
 	if chosen := os.Getenv("KNACK_SCRIPTS"); chosen != "" {
 		re := regexp.MustCompile(chosen)
 		return slices.DeleteFunc(all, func(file string) bool { return !re.MatchString(filepath.Base(file)) })

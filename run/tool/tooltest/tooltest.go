@@ -27,7 +27,8 @@ func Schemas(t *testing.T, tools tool.Set) {
 				t.Fatal(err)
 			}
 		} else if string(x.Schema) != string(want) {
-			t.Errorf("%s.json is not up to date: UPDATE_SCHEMAS=1 go test -run Schemas", x.Name)
+			t.Errorf("%s has another schema than %s.json, which it must embed: UPDATE_SCHEMAS=1 go test -run Schemas writes it",
+				x.Name, x.Name)
 		}
 	}
 }
