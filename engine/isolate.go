@@ -106,20 +106,16 @@ func gateOptions(s *Session, p *Project, at Place) gate.Options {
 		s.scratch.paths(&o.Paths)
 		return o
 	}
-	// Rules for paths of the project hold for the same paths in the worktree. Those that ask and deny go on holding for
-	// the project.
-	moved := func(rules []permission.Rule) (all []permission.Rule) {
-		for _, r := range rules {
-			if below, ok := subpath.Rel(p.root, r.Base); ok && r.Base != "" {
-				r.Base = filepath.Join(at.Worktree, below)
-			}
-			all = append(all, r)
+	// Rules that allow paths of the project hold for the same paths in the worktree; those that ask and deny hold for both
+	// anyway.
+	o.Rules.Allow = slices.Clone(o.Rules.Allow)
+	for i := range o.Rules.Allow {
+		r := &o.Rules.Allow[i]
+		if below, ok := subpath.Rel(p.root, r.Base); ok && r.Base != "" {
+			r.Base = filepath.Join(at.Worktree, below)
 		}
-		return all
 	}
 	o.Paths = at.Paths()
-	o.Rules = permission.Rules{Allow: moved(o.Rules.Allow), Ask: slices.Concat(o.Rules.Ask, moved(o.Rules.Ask)),
-		Deny: slices.Concat(o.Rules.Deny, moved(o.Rules.Deny))}
 	return o
 }
 

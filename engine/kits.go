@@ -147,6 +147,9 @@ func readKit(path, name string, check func(string, []byte) error) (k Kit, err er
 	}{{k.Rules.Ask, &k.ask}, {k.Rules.Deny, &k.deny}} {
 		for _, text := range x.texts {
 			r, err := permission.ParseRule(text, permission.Flag)
+			if err == nil {
+				err = r.Misspelt()
+			}
 			if err != nil {
 				return k, err
 			}

@@ -18,6 +18,7 @@ import (
 func (rs Rules) Closed(m Mode, p PathContext, s Subject, named ...string) func(path string) bool {
 	s.Kind = KindRead
 	p.resolved = map[string][]string{}
+	rs.Deny, rs.Ask = p.meant(rs.Deny), p.meant(rs.Ask)
 	pick := func(list []Rule, closes func(*Rule) bool) (out []Rule) {
 		for i := range list {
 			if r := &list[i]; !r.Any && r.coversTool(&s, true) && closes(r) {

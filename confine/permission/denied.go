@@ -45,7 +45,7 @@ func (rs Rules) DeniedFiles(ctx context.Context, p PathContext) (DeniedFiles, er
 	}
 	s.listings.mu.Lock()
 	defer s.listings.mu.Unlock()
-	return s.run(rs.Deny)
+	return s.run(p.meant(rs.Deny))
 }
 
 // DenyFiles reports whether a rule denies particular files.

@@ -326,3 +326,67 @@ func TestHardLinks(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherSyntax: a rule that denies or asks also means what it says in the syntax of other programs; one that allows does not.
+func TestOtherSyntax(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(top, "work")
+	for _, name := range []string{"a.key", "a.pem", "sub/k", "open.txt"} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := permission.PathContext{Dir: dir, Home: top}
+	abs := filepath.ToSlash(dir)
+	for _, test := range []struct{ pattern, file string }{
+		{"**/*.{key,pem}", "a.key"},
+		{"*.{key,pem}", "a.pem"},
+		{"{a,b}.{key,pem}", "a.pem"},
+		{abs + "/a.key", "a.key"},
+		{abs + "/**", "a.key"},
+		{"/" + abs + "//a.key", "a.key"},
+		{"//" + abs + "/a.key", "a.key"},
+		{"file://" + abs + "/a.key", "a.key"},
+		{"../work/a.key", "a.key"},
+		{"./sub/../a.key", "a.key"},
+		{"~/x/../work/a.key", "a.key"},
+		{"$HOME/work/a.key", "a.key"},
+		{"${HOME}/work/a.key", "a.key"},
+		{`"a.key"`, "a.key"},
+		{"a.key:*", "a.key"},
+		{`.\sub\k`, "sub/k"},
+		{`sub\k`, "sub/k"},
+	} {
+		read := func(name string) permission.Subject {
+			return permission.Subject{Kind: permission.KindRead, Text: filepath.Join(dir, filepath.FromSlash(name)), Tool: "read"}
+		}
+		rule := permission.Rule{Tool: "Read", Pattern: test.pattern, Origin: permission.User}
+		deny := permission.Rules{Deny: []permission.Rule{rule}}
+		if d := deny.Decide(t.Context(), permission.Default, place, read(test.file)); d.Verdict != permission.Deny ||
+			d.Rule != rule.String() {
+			t.Errorf("%s: %s by %q", rule, d.Verdict, d.Rule)
+		}
+		if !strings.HasSuffix(test.pattern, "**") {
+			if d := deny.Decide(t.Context(), permission.Default, place, read("open.txt")); d.Verdict != permission.Allow {
+				t.Errorf("%s: another file: %s", rule, d.Verdict)
+			}
+		}
+		denied, err := deny.DeniedFiles(t.Context(), place)
+		if err != nil && !strings.HasSuffix(test.pattern, "**") ||
+			err == nil && denied.Covers(filepath.Join(dir, filepath.FromSlash(test.file)), true) != rule.String() {
+			t.Errorf("%s: commands: %v, %v", rule, denied.Rules, err)
+		}
+	}
+	wide := permission.Rules{Allow: []permission.Rule{{Tool: "Read", Pattern: "../{other,more}/**", Origin: permission.User}}}
+	if d := wide.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: permission.KindRead,
+		Text: filepath.Join(top, "other", "x"), Tool: "read"}); d.Verdict == permission.Allow {
+		t.Error("a rule that allows means more than it says")
+	}
+}

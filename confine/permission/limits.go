@@ -80,6 +80,9 @@ func Stricter(a, b Mode) Mode {
 // ask rules, whose relative patterns match at any depth.
 func (p *PathContext) Anywhere(rules []Rule, broad bool) []Rule {
 	var all []Rule
+	if broad {
+		rules = p.meant(rules)
+	}
 	for _, r := range rules {
 		kind, _ := kindOf(r.Tool)
 		if r.Any || kind != KindRead && kind != KindEdit {

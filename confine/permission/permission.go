@@ -295,6 +295,7 @@ func (rs Rules) Decide(ctx context.Context, m Mode, p PathContext, subjects ...S
 	p.ctx = context.WithValue(ctx, decisionStart{}, time.Now())
 	p.rootNames, p.ownNames, p.resolved, p.linkTargets, p.gitLayouts = nil, nil, nil, nil, nil
 	p.skillNames = nil
+	rs.Deny, rs.Ask = p.meant(rs.Deny), p.meant(rs.Ask)
 	j := &judge{rules: &rs, mode: m, paths: &p, suggest: true, entriesLeft: maxEntries}
 	for _, s := range subjects {
 		kind, tool := kindOf(string(s.Kind))

@@ -19,9 +19,14 @@ type Rule struct {
 	Any     bool
 	Origin  Origin
 	Base    string // absolute directory to which a pattern "/x" is relative; "": the working directory
+
+	text string // as it was written, if this is another reading of it
 }
 
 func (r Rule) String() string {
+	if r.text != "" {
+		return r.text
+	}
 	if r.Any {
 		return r.Tool
 	}
@@ -184,6 +189,11 @@ func (r Rule) Meant(tools ...string) string {
 		return ""
 	}
 	lower := strings.ToLower(r.Tool)
+	if name, _, _ := strings.Cut(r.Tool, ":"); name != r.Tool {
+		if _, _, known := knownKind(name); known {
+			return name + "(…)"
+		}
+	}
 	if strings.HasPrefix(lower, "mcp_") {
 		return "mcp__SERVER__TOOL"
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/confine/permission/internal/bash"
-	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -76,28 +75,15 @@ func (j *judge) mainTree() *linkedTree {
 	return &linkedTree{own: own, common: common, main: filepath.ToSlash(top)}
 }
 
-// mainDir returns what the working directory is called in the main work tree of its repository; "": it is in none that
-// is linked to another one. It starts no git, because rules ask it for each file.
+// mainDir returns what the working directory is called in the directory that its work tree or copy was made from; "":
+// it is in none. It starts no git, because rules ask it for each file.
 func (p *PathContext) mainDir() string {
-	const key = "" // no directory's name
-	if known, ok := p.resolved[key]; ok {
-		return known[0]
+	top, main := p.origin()
+	rel, ok := subpath.Rel(top, p.Dir)
+	if main == "" || !ok {
+		return ""
 	}
-	main := ""
-	if p.Resolve == nil && p.Dir != "" {
-		top := topOf(p.Dir)
-		dir, _ := gitfile.Named(filepath.Join(top, ".git")) // a directory, where it is not linked
-		if below, _, linked := strings.Cut(filepath.ToSlash(dir), "/.git/worktrees/"); linked {
-			if rel, err := filepath.Rel(top, p.Dir); err == nil {
-				main = path.Join(below, filepath.ToSlash(rel))
-			}
-		}
-	}
-	if p.resolved == nil {
-		p.resolved = map[string][]string{}
-	}
-	p.resolved[key] = []string{main}
-	return main
+	return path.Join(filepath.ToSlash(main), filepath.ToSlash(rel))
 }
 
 // inCheckout reports whether a file is in another work tree of the repository, and not in the workspace.

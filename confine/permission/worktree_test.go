@@ -123,3 +123,54 @@ func TestRelativeRulesInWorktree(t *testing.T) {
 	g.write("tree/.git", "gitdir: ../repo/.git/worktrees/tree\n") // as with worktree.useRelativePaths of git 2.48
 	check("a relative path")
 }
+
+// TestRulesOfOrigin: rules for files of the directory that a work tree or the copy of a batch was made from hold for the
+// same files there, however they name it. Found by attack: --worktree read what a rule with an absolute path denied.
+func TestRulesOfOrigin(t *testing.T) {
+	g := newGitGround(t)
+	home := filepath.Join(g.top, "home")
+	g.write("repo/secrets/k", "one")
+	g.write("repo/open", "one")
+	g.git("repo", "add", ".")
+	g.git("repo", "commit", "-qm", "one")
+	tree := filepath.Join(g.top, "tree")
+	g.git("repo", "worktree", "add", "-q", tree, "-b", "work")
+	g.write("repo.copies/batch/task/secrets/k", "one")
+	g.write("repo.copies/batch/task/open", "one")
+	repo := filepath.ToSlash(g.repo)
+	rel, err := filepath.Rel(home, g.repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []permission.Rule{
+		{Pattern: "/" + repo + "/secrets/**"},
+		{Pattern: "/" + repo + "/secrets/k"},
+		{Pattern: "/" + strings.ToUpper(repo) + "/secrets"},
+		{Pattern: "/" + filepath.ToSlash(filepath.Dir(g.repo)) + "/*/secrets/k"},
+		{Pattern: "~/" + filepath.ToSlash(rel) + "/secrets/k"},
+		{Pattern: "/secrets/**", Base: g.repo},
+		{Pattern: "/k", Base: filepath.Join(g.repo, "secrets")},
+	} {
+		r.Tool, r.Origin = "Read", permission.User
+		for _, dir := range []string{tree, g.repo + ".copies/batch/task"} {
+			place := permission.PathContext{Dir: dir, Home: home, GitEnv: true, Git: permission.NewGitSoon(dir)}
+			rules := permission.Rules{Allow: rulesOf(t, "Read | Bash(*)", permission.Flag), Deny: []permission.Rule{r}}
+			for name, want := range map[string]permission.Verdict{"secrets/k": permission.Deny, "open": permission.Allow} {
+				d := rules.Decide(t.Context(), permission.Default, place,
+					permission.Subject{Kind: permission.KindRead, Text: filepath.Join(dir, name), Tool: "read"})
+				if d.Verdict != want || want == permission.Deny && d.Rule != r.String() {
+					t.Errorf("%s (%s): %s in %s: %s by %s, want %s", r, r.Base, name, dir, d.Verdict, d.Rule, want)
+				}
+			}
+			if closed := rules.Closed(permission.Default, place, permission.Subject{Tool: "grep"}); closed == nil ||
+				!closed(filepath.Join(dir, "secrets", "k")) || closed(filepath.Join(dir, "open")) {
+				t.Errorf("%s (%s): grep in %s does not know it", r, r.Base, dir)
+			}
+			denied, err := rules.DeniedFiles(t.Context(), place)
+			if err != nil || denied.Covers(filepath.Join(dir, "secrets", "k"), true) == "" ||
+				denied.Covers(filepath.Join(dir, "open"), true) != "" {
+				t.Errorf("%s (%s): commands in %s: %v, %v", r, r.Base, dir, denied.Hidden, err)
+			}
+		}
+	}
+}

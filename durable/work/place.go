@@ -18,6 +18,7 @@ import (
 
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/engine/project/worktree"
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/ignore"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
@@ -70,7 +71,7 @@ func (w *worker) prepare(ctx context.Context, l batch.Lease) (p place, err error
 			return p, errors.New("the root of the file system is not copied")
 		}
 		// Not in the state directory, in which runs may not write.
-		p.copy = filepath.Join(from+".copies", filepath.FromSlash(BranchName(l.Batch, l.Run)))
+		p.copy = filepath.Join(from+gitfile.CopiesSuffix, filepath.FromSlash(BranchName(l.Batch, l.Run)))
 		p.dir = filepath.Join(p.copy, below)
 		p.stamps = filepath.Join(w.State, "copies", SessionID(l.Run)+".json")
 		if err := worktree.NoLinks(from, p.dir); err != nil { // left by an earlier attempt

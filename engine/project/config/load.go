@@ -36,6 +36,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/order"
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -481,24 +482,37 @@ func (l *loader) project() error {
 		return err
 	}
 	defer root.Close()
+	// A worktree and a copy lack what git ignores. What it restricts there goes with the work.
+	var main *os.Root
+	if _, dir := gitfile.Origin(l.Root); dir != "" {
+		if main, err = regular.Root(dir); err == nil {
+			defer main.Close()
+		}
+	}
 	rows, dirs := layout.Rows(layout.Settings), layout.Dirs(rel, ".")
 	for _, local := range []bool{true, false} { // local settings of all directories come before the others
 		for _, d := range dirs {
 			for _, row := range rows {
-				if strings.HasSuffix(row.Path, ".local.json") == local {
-					l.projectFile(root, filepath.Join(d, filepath.FromSlash(row.Path)), layer{
-						origin: permission.Project, project: true, base: filepath.Join(l.Root, d),
-						foreign: !strings.HasPrefix(row.Path, ".knack/"), pi: strings.HasPrefix(row.Path, ".pi/"),
-					})
+				if strings.HasSuffix(row.Path, ".local.json") != local {
+					continue
 				}
+				in, name := root, filepath.Join(d, filepath.FromSlash(row.Path))
+				if _, err := root.Lstat(name); main != nil && errors.Is(err, fs.ErrNotExist) {
+					in = main
+				}
+				l.projectFile(in, name, layer{
+					origin: permission.Project, project: true, base: filepath.Join(in.Name(), d), silent: in == main,
+					foreign: !strings.HasPrefix(row.Path, ".knack/"), pi: strings.HasPrefix(row.Path, ".pi/"),
+				})
 			}
 		}
 	}
 	return nil
 }
 
+// projectFile reads a file of a project. Of one that is to be silent, only what restricts applies.
 func (l *loader) projectFile(root *os.Root, name string, from layer) {
-	path := filepath.Join(l.Root, name)
+	path := filepath.Join(filepath.Clean(root.Name()), name)
 	if info, err := os.Lstat(filepath.Join(l.ConfigHome, "settings.json")); err == nil {
 		if mine, err := root.Lstat(name); err == nil && os.SameFile(info, mine) {
 			return // the project is the user's home: the file is read as the user's
@@ -528,6 +542,10 @@ func (l *loader) projectFile(root *os.Root, name string, from layer) {
 		if !from.pi {
 			l.unread(unreadable(path, err))
 		}
+		return
+	}
+	if from.silent {
+		l.read(from, path, data)
 		return
 	}
 	from.silent = true

@@ -113,12 +113,29 @@ func holdsRestriction(prefix string, object *node) bool {
 	})
 }
 
+// limits reports whether a setting restricts something, or has a member that does.
+func limits(name string, val *node) bool {
+	return !val.off() && (slices.Contains(allNames().restricting, name) ||
+		val.kind == 'o' && isKnown(name) && holdsRestriction(name+".", val))
+}
+
+// asObjects returns how a setting is written in a file.
+func asObjects(name string) string {
+	return `{"` + strings.ReplaceAll(name, ".", `": {"`) + `": …` + strings.Repeat("}", strings.Count(name, ".")+1)
+}
+
 // misspelt records the restrictions that a file probably has under names that no setting has.
 func (l *loader) misspelt(from *layer, tree *node, prefix string) {
 	for _, m := range tree.members {
 		name := prefix + m.key
 		switch {
-		case m.val != tree.get(m.key), effects()[prefix+"*"] != nil:
+		case effects()[prefix+"*"] != nil:
+		case m.val != tree.get(m.key):
+			if limits(name, m.val) {
+				l.weak(from, m.at, "%s appears twice, and only the last one would count", quote(name))
+			}
+		case strings.Contains(m.key, ".") && limits(name, m.val):
+			l.weak(from, m.at, "%s is not a setting: write its parts as objects, %s", quote(name), asObjects(name))
 		case isKnown(name):
 			if m.val.kind == 'o' && !isKey(name) {
 				l.misspelt(from, m.val, name+".")

@@ -325,3 +325,65 @@ func TestAbove(t *testing.T) {
 		}
 	}
 }
+
+// A restriction that a file has under a name with dots, or twice, would be lost without a word.
+func TestWrittenOtherwise(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"permissions.deny": ["Read(x)"]}`:                                    `{"permissions": {"deny": …}}`,
+		`{"permissions": {"deny": ["Read(x)"], "deny": ["Read(y)"]}}`:          `"permissions.deny" appears twice`,
+		`{"permissions": {"deny": ["Read(x)"]}, "permissions": {"allow": []}}`: `"permissions" appears twice`,
+		`{"hooks": {"PreToolUse": []}, "hooks": {}}`:                           `"hooks" appears twice`,
+		`{"sandbox.denyRead": ["x"]}`:                                          `{"sandbox": {"denyRead": …}}`,
+		`{"permissions": {"deny": ["Read:x"]}}`:                                "did you mean Read(…)",
+		`{"model": "a", "model": "b"}`:                                         "",
+		`{"permissions": {"allow": ["Read(x)"], "allow": []}}`:                 "",
+	} {
+		c, err := Load(Options{Settings: []string{text}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case want == "" && len(c.Unread) > 0:
+			t.Errorf("%s: %s", text, c.Unread[0].Message)
+		case want != "" && (len(c.Unread) == 0 || !strings.Contains(c.Unread[0].Message, want)):
+			t.Errorf("%s: %v, want %s", text, c.Unread, want)
+		}
+	}
+}
+
+// What the user's local settings restrict goes into a worktree and a copy, which lack the file; what they allow does not.
+func TestRestrictionsOfOrigin(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) {
+		path := filepath.Join(top, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const text = `{"permissions": {"deny": ["Read(/k)"], "ask": ["Bash(make)"], "allow": ["Bash(ls)"]}, "model": "m"}`
+	write("repo/.knack/settings.local.json", text)
+	write("repo/.claude/settings.local.json", `{"permissions": {"deny": ["Read(/c)"]}}`)
+	write("repo/.git/worktrees/tree/gitdir", filepath.Join(top, "tree", ".git"))
+	write("tree/.git", "gitdir: "+filepath.Join(top, "repo", ".git", "worktrees", "tree")+"\n")
+	write("repo.copies/batch/task/a.txt", "")
+	for _, dir := range []string{"tree", "repo.copies/batch/task"} {
+		dir = filepath.Join(top, filepath.FromSlash(dir))
+		approved := func(string, []byte) error { return nil }
+		c, err := Load(Options{Dir: dir, Root: dir, Check: approved, Tools: func() []string { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		repo := filepath.Join(top, "repo")
+		want := []permission.Rule{{Tool: "Read", Pattern: "/k", Origin: permission.Project, Base: repo},
+			{Tool: "Read", Pattern: "/c", Origin: permission.Project, Base: repo}}
+		if !slices.Equal(c.Rules.Deny, want) || len(c.Rules.Ask) != 1 || c.Rules.Allow != nil || c.Settings.Model != "" {
+			t.Errorf("%s: %+v, model %q", dir, c.Rules, c.Settings.Model)
+		}
+	}
+}

@@ -3,6 +3,7 @@
 package gitfile
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -105,3 +106,25 @@ func line(path string) (string, bool) {
 	}
 	return strings.TrimRight(string(b), "\r\n"), true
 }
+
+// Origin returns the linked work tree around a directory and the main one of its repository, or the copy that a run of
+// a batch works in and the directory of which it is one. Both are "" if there is none.
+func Origin(dir string) (top, main string) {
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		named, ok := Named(filepath.Join(d, ".git"))
+		if below, _, linked := strings.Cut(filepath.ToSlash(named), "/.git/worktrees/"); ok && linked {
+			return d, filepath.FromSlash(below)
+		}
+		// DIR.copies/BATCH/TASK is a copy of DIR.
+		of, copied := strings.CutSuffix(filepath.Dir(filepath.Dir(d)), CopiesSuffix)
+		if info, err := os.Lstat(of); copied && err == nil && info.IsDir() {
+			return d, of
+		}
+		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil || filepath.Dir(d) == d {
+			return "", ""
+		}
+	}
+}
+
+// CopiesSuffix is what the name of a directory has in which copies of it are.
+const CopiesSuffix = ".copies"
