@@ -270,7 +270,11 @@ func (m *Models) modelHint(e *llm.Error, id string) string {
 	table := models.Known(m.Tables...)
 	p, ok := table.Provider(name)
 	switch {
-	case !ok, e.Status == http.StatusPaymentRequired: // a key does not help
+	case !ok:
+	case e.Status == http.StatusPaymentRequired: // a key does not help
+		if strings.Contains(e.Message, "max_tokens") {
+			return "knack help models: a smaller maxOutputTokens of the model in models.known"
+		}
 	case e.Kind == llm.Auth:
 		if p.KeyHelper != "" {
 			return "knack help models: the setting providers." + name + ".keyHelper prints the key"

@@ -243,12 +243,11 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 		model = other
 	}
 	compacted := false
-	var withheld []string     // what this request had to leave out
-	var refusal error         // why
+	var left withheld
 	var partial *llm.Response // of the last attempt that received text
 	for attempt := 0; ; attempt++ {
 		req := &llm.Request{
-			System: r.System, Tools: r.tools(state).Specs(), Messages: withhold(r.messages(), withheld),
+			System: r.System, Tools: r.tools(state).Specs(), Messages: withhold(r.messages(), left.hashes),
 			Effort: effort, Session: r.log.ID(), Memo: r.log.Memo(), LeftOut: r.LeftOut,
 			Whole: r.Whole,
 		}
@@ -257,7 +256,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 		answer, err := r.stream(ctx, model, req)
 		done(answer, err)
 		if err == nil {
-			if err := r.recordWithheld(withheld, refusal); err != nil {
+			if err := r.recordWithheld(&left); err != nil {
 				return nil, err
 			}
 			cost := model.Info().Price.Cost(answer.Usage)
@@ -290,8 +289,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			attempt--
 			continue
 		}
-		if hash := refusedMedia(err, req.Messages); hash != "" && len(withheld) < maxWithheld {
-			withheld, refusal = append(withheld, hash), err
+		if left.more(err, req.Messages) {
 			attempt--
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"image/color"
 	"image/png"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/run/agent"
@@ -117,6 +118,85 @@ func TestRefusedMedia(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTooManyMedia: a provider that takes only some of the media of a conversation gets the newest ones, at once and
+// after each further one.
+func TestTooManyMedia(t *testing.T) {
+	for _, words := range []string{
+		"[invalid_request_error] request contains 7 images, exceeding the maximum of 2 allowed per request",
+		"At most 2 image(s) may be provided in one prompt.",
+		"Too many images provided. This model supports up to 2 images",
+		"messages: too many images and documents: 7 + 0 > 2",
+		"Too much media: 0 document pages + 7 images > 2",
+		"Image count 7 exceeds limit 2 per request.",
+		"too many images in the message, max allowed is 2",
+	} {
+		m := llmtest.New()
+		m.Func = func(req *llm.Request) llmtest.Answer {
+			if sentMedia(req) > 2 {
+				e := &llm.Error{Kind: llm.Invalid, Status: 400, Message: words}
+				if strings.HasPrefix(words, "too") {
+					e.Kind, e.Status = llm.Server, 500
+				}
+				return llmtest.Answer{Error: e}
+			}
+			return llmtest.Reply("done")
+		}
+		a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
+		log := session.New(session.Header{})
+		in := agent.Input{Text: "see"}
+		for i := range 7 {
+			in.Parts = append(in.Parts, llm.Part{Media: smallImage(t, i)})
+		}
+		for _, err := range a.Run(t.Context(), log, in) {
+			if err != nil {
+				t.Fatalf("%s: %v", words, err)
+			}
+		}
+		in.Parts = []llm.Part{{Media: smallImage(t, 7)}}
+		for _, err := range a.Run(t.Context(), log, in) {
+			if err != nil {
+				t.Fatalf("%s: %v", words, err)
+			}
+		}
+		last := m.Requests()[len(m.Requests())-1]
+		if len(m.Requests()) != 4 || !sends(last, smallImage(t, 6)) || !sends(last, smallImage(t, 7)) {
+			t.Errorf("%s: %d requests", words, len(m.Requests()))
+		}
+	}
+}
+
+// TestRefusedWithoutWords: a refusal that does not say what it is about costs a conversation the media that came last,
+// if it goes on without them, and nothing once an answer followed them.
+func TestRefusedWithoutWords(t *testing.T) {
+	bad := smallImage(t, 1)
+	refused := llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Status: 400, Message: "参数错误"}}
+	m := llmtest.New()
+	broken := false
+	m.Func = func(req *llm.Request) llmtest.Answer {
+		if broken || sends(req, bad) {
+			return refused
+		}
+		return llmtest.Reply("done")
+	}
+	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
+	log := session.New(session.Header{})
+	in := agent.Input{Text: "see", Parts: []llm.Part{{Media: smallImage(t, 0)}, {Media: bad}}}
+	for _, err := range a.Run(t.Context(), log, in) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := log.State().Withheld; len(got) != 1 || got[0] != bad.Hash() {
+		t.Errorf("withheld %q", got)
+	}
+	broken = true
+	for range a.Run(t.Context(), log, agent.Input{Text: "again"}) {
+	}
+	if n := len(m.Requests()); n != 3 || len(log.State().Withheld) != 1 {
+		t.Errorf("%d requests, withheld %q", n, log.State().Withheld)
 	}
 }
 

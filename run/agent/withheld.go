@@ -3,8 +3,10 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/knack-agent/knack/run/llm"
@@ -12,35 +14,88 @@ import (
 )
 
 // A provider that cannot read an image or a document refuses the whole request, and each later one that contains it.
-// What its message names, else what came last, is then left out of requests; the log keeps it.
+// What its message names, else what came last, is then left out of requests; the log keeps it. If it has too many of
+// them, the oldest are left out.
 
-// maxWithheld is how many media one request may lose. A message about images can mean something else.
+// maxWithheld is how many media one request may lose one by one. A message about images can mean something else.
 const maxWithheld = 3
 
-// aboutMedia are the words of messages about media. They are whole words: many messages name their documentation.
-var aboutMedia = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?i)\b(images?|image_url|inline_data|media|media_type|pdfs?|document|base64|mime ?type` +
-		`|pixels)\b`)
+// mediaWords are in messages about media: as whole words, because many messages name their documentation. Those about
+// how many there may be have several and limit.
+var mediaWords = sync.OnceValue(func() (r struct{ about, several, limit, number *regexp.Regexp }) {
+	const things = `(?:images?|media|documents?|files?|attachments?|image_url)\b`
+	r.about = regexp.MustCompile(`(?i)\b(?:` + things + `|inline_data|media_type|pdfs?\b|base64\b|mime ?type|pixels\b)`)
+	r.several = regexp.MustCompile(`(?i)\b(?:too many|too much|number of|\d+) (?:\w+ )?` + things + `|\bimage count\b`)
+	r.limit = regexp.MustCompile(`(?i)too m|at most|up to|max|exceed|more than|limit|allow|>`)
+	r.number = regexp.MustCompile(`\b\d{1,4}\b`)
+	return r
 })
 
-// refusedMedia returns the hash of what must be left out of a refused request; "": nothing can be.
-func refusedMedia(err error, sent []llm.Message) string {
+// A withheld is what a request had to leave out.
+type withheld struct {
+	hashes  []string
+	guesses int   // how many of them one by one
+	why     error // of the last
+}
+
+// more adds what a refusal calls for, and reports whether that was anything.
+func (w *withheld) more(err error, sent []llm.Message) bool {
+	found := refusedMedia(err, sent)
+	if len(found) == 0 || len(found) == 1 && w.guesses == maxWithheld {
+		return false
+	}
+	if len(found) == 1 {
+		w.guesses++
+	}
+	w.hashes, w.why = append(w.hashes, found...), err
+	return true
+}
+
+// refusedMedia returns the hashes of what must be left out of a refused request; nil: nothing can be.
+func refusedMedia(err error, sent []llm.Message) []string {
 	var e *llm.Error
-	if !errors.As(err, &e) || e.Kind != llm.Invalid {
-		return ""
+	if !errors.As(err, &e) || e.Kind != llm.Invalid && e.Kind != llm.Server {
+		return nil
 	}
 	if e.Media != "" {
-		return e.Media
+		return []string{e.Media}
 	}
-	if e.Status/100 != 4 || !aboutMedia().MatchString(e.Message) {
-		return ""
+	var all []string // in the order in which they came
+	fresh := 0       // how many no answer followed
+	for i := range sent {
+		before := len(all)
+		changeMedia(sent[i:i+1], func(m *llm.Media) *llm.Part {
+			all = append(all, m.Hash())
+			return nil
+		})
+		if fresh += len(all) - before; sent[i].Role == llm.Assistant {
+			fresh = 0
+		}
 	}
-	last := ""
-	changeMedia(sent, func(m *llm.Media) *llm.Part {
-		last = m.Hash()
+	switch {
+	case len(all) == 0:
 		return nil
-	})
-	return last
+	case mediaWords().several.MatchString(e.Message) && mediaWords().limit.MatchString(e.Message) &&
+		allowed(e.Message, len(all)) > 0:
+		return all[:len(all)-allowed(e.Message, len(all))]
+	case e.Status/100 != 4: // it may be temporary
+		return nil
+	case mediaWords().about.MatchString(e.Message):
+	case fresh == 0 || e.Status == http.StatusNotFound: // the request failed for another reason
+		return nil
+	}
+	return all[len(all)-1:]
+}
+
+// allowed returns how many media a message allows of those that were sent; 0: it does not say so.
+func allowed(message string, sent int) int {
+	limit := 0
+	for _, text := range mediaWords().number.FindAllString(message, -1) {
+		if n, _ := strconv.Atoi(text); n > 0 && n < sent && (limit == 0 || n > limit) {
+			limit = n
+		}
+	}
+	return limit
 }
 
 // withhold returns the messages with a line of text in the place of some media. It does not modify its argument.
@@ -96,11 +151,11 @@ func changeMedia(ms []llm.Message, change func(*llm.Media) *llm.Part) []llm.Mess
 }
 
 // recordWithheld records what was left out of a request that then succeeded, so that later requests leave it out, too.
-func (t *turn) recordWithheld(hashes []string, why error) error {
-	if len(hashes) == 0 {
+func (t *turn) recordWithheld(w *withheld) error {
+	if len(w.hashes) == 0 {
 		return nil
 	}
-	_, err := t.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Withheld: hashes,
-		People: "the provider refused an image or a document, which is not sent any more: " + why.Error()}})
+	_, err := t.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Withheld: w.hashes,
+		People: "the provider refused an image or a document, which is not sent any more: " + w.why.Error()}})
 	return err
 }

@@ -323,6 +323,9 @@ func (m mending) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	if req.Header.Get("Mcp-Session-Id") != "" {
+		asNotFound(res)
+	}
 	switch kind := res.Header.Get("Content-Type"); {
 	case strings.HasPrefix(kind, "text/event-stream"):
 		res.Body = mendedEvents(res.Body, m.read)

@@ -1,9 +1,14 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -42,4 +47,34 @@ func died(p *peer) bool {
 // connectionEnded reports whether a call failed because the connection ended.
 func connectionEnded(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, io.ErrClosedPipe)
+}
+
+// lostSession recognises what servers say of a session that they have forgotten: after a restart, or because nothing was
+// sent for a while.
+var lostSession = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\bsession\b[^.]{0,20} (not found|not exist|(has )?expired|terminated)` +
+		`|\b(invalid|unknown|expired|no valid) (mcp.)?session\b`)
+})
+
+// sessionLost reports whether a call was refused because the server has forgotten the session, so that it had no effect.
+func sessionLost(err error) bool {
+	return err != nil && (errors.Is(err, sdk.ErrSessionMissing) || lostSession().MatchString(err.Error()))
+}
+
+// asNotFound makes an answer about a forgotten session the one that the protocol has for it, 404 without a message;
+// many servers send another.
+func asNotFound(res *http.Response) {
+	if res.StatusCode != http.StatusBadRequest && res.StatusCode != http.StatusNotFound {
+		return
+	}
+	start, _ := io.ReadAll(io.LimitReader(res.Body, 4<<10))
+	rest := io.Reader(res.Body)
+	if lostSession().Match(start) {
+		start, rest = nil, strings.NewReader("")
+		res.StatusCode, res.ContentLength = http.StatusNotFound, 0
+	}
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(start), rest), res.Body}
 }

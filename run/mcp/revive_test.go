@@ -1,11 +1,19 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/run/tool"
@@ -57,6 +65,89 @@ func TestRevive(t *testing.T) {
 	call("act")
 	if got := call("act"); !strings.Contains(got, "frail is not connected: it is being repaired") {
 		t.Errorf("while it cannot be started: %s", got)
+	}
+}
+
+// TestLostSession: a server that has forgotten the session gets another one within the call, which is then repeated,
+// however it says so: few answer 404, as the protocol wants.
+func TestLostSession(t *testing.T) {
+	t.Parallel()
+	for name, forgets := range map[string]func(w http.ResponseWriter, id json.RawMessage){
+		"404": func(w http.ResponseWriter, _ json.RawMessage) {
+			http.Error(w, `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`, 404)
+		},
+		"404 with the ID": func(w http.ResponseWriter, id json.RawMessage) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(404)
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":%s}`, id)
+		},
+		"400": func(w http.ResponseWriter, _ json.RawMessage) {
+			http.Error(w, `{"error":{"message":"Bad Request: No valid session ID or not an initialize request"}}`, 400)
+		},
+		"400, another": func(w http.ResponseWriter, _ json.RawMessage) {
+			http.Error(w, `{"error":{"message":"Bad Request: Unknown Mcp-Session-Id header"}}`, 400)
+		},
+		"an error after 200": func(w http.ResponseWriter, id json.RawMessage) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":%s}`, id)
+		},
+		"an event after 200": func(w http.ResponseWriter, _ json.RawMessage) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, "event: message\ndata: {\"error\":\"Session not found\"}\n\n")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server {
+				server := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
+				sdk.AddTool(server, &sdk.Tool{Name: "act"}, func(context.Context, *sdk.CallToolRequest, struct{}) (
+					*sdk.CallToolResult, any, error) {
+					return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "fine"}}}, nil, nil
+				})
+				return server
+			}, nil)
+			var mu sync.Mutex
+			forgotten, calls := "", 0
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				var m struct {
+					ID     json.RawMessage
+					Method string
+				}
+				json.Unmarshal(body, &m)
+				mu.Lock()
+				if m.Method == "tools/call" {
+					if calls++; calls == 2 {
+						forgotten = r.Header.Get("Mcp-Session-Id")
+					}
+				}
+				lost := forgotten != "" && r.Header.Get("Mcp-Session-Id") == forgotten
+				mu.Unlock()
+				if lost {
+					forgets(w, m.ID)
+					return
+				}
+				handler.ServeHTTP(w, r)
+			}))
+			t.Cleanup(s.Close)
+			c := client(t, Options{}, Server{Name: "s", URL: s.URL})
+			found, ok := c.Tools(nil).Find("mcp__s__act")
+			if !ok {
+				t.Fatal("no tool")
+			}
+			for i := range 3 {
+				res, err := found.Run(t.Context(), tool.Input{ID: "1", JSON: json.RawMessage("{}")})
+				if err != nil || res.Parts[0].Text != "fine" {
+					t.Fatalf("call %d: %v %v", i+1, res.Parts, err)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if calls != 4 {
+				t.Errorf("%d calls", calls)
+			}
+		})
 	}
 }
 

@@ -324,12 +324,16 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 	done := make(chan answer, 1)
 	go func() {
 		res, err := session.CallTool(ctx, params)
-		if connectionEnded(err) && ctx.Err() == nil && died(p) {
+		lost := p.server.URL != "" && sessionLost(err)
+		if lost {
+			session.Close()
+		}
+		if (lost || connectionEnded(err)) && ctx.Err() == nil && died(p) {
 			again, failed := revive(ctx, p, session)
 			switch {
 			case failed != nil:
 				err = fmt.Errorf("%w; it was started again: %w", p.server.explain(err), failed)
-			case now.Repeatable:
+			case lost || now.Repeatable:
 				res, err = again.CallTool(ctx, params)
 			default:
 				err = fmt.Errorf("%w; it was started again, and it is not known whether the call had an effect",

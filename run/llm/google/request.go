@@ -180,6 +180,9 @@ func userParts(e *llm.Endpoint, m llm.Message, before []llm.Message) []part {
 		switch {
 		case p.Result != nil:
 			text, attached := wire.TextAndMedia(p.Result.Parts)
+			if text == "" && len(attached) == 0 {
+				text = "(no output)"
+			}
 			key := "output"
 			if p.Result.IsError {
 				key = "error"

@@ -150,6 +150,9 @@ func (chatFormat) check(_ *Server, _ *http.Request, body []byte) (v requestText,
 				return no("Invalid parameter: messages with role 'tool' must be a response to a preceding message with " +
 					"'tool_calls'.")
 			}
+			if strings.TrimSpace(text) == "" {
+				return no("Invalid 'messages[%d].content': a result must not be blank", i)
+			}
 			open = slices.Delete(open, n, n+1)
 			if i > 0 && req.Messages[i-1].Role == "tool" {
 				text = v.last + "\n" + text

@@ -175,6 +175,9 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v requestTex
 				answers = append(answers, p.Response.Name)
 				for _, k := range []string{"output", "error"} {
 					if t, ok := p.Response.Response[k].(string); ok {
+						if strings.TrimSpace(t) == "" && len(p.Response.Parts) == 0 {
+							return no("contents[%d].parts[%d].function_response.response: must not be blank", i, j)
+						}
 						text = append(text, t)
 					}
 				}

@@ -22,6 +22,7 @@ func TestOldSessions(t *testing.T) {
 	hi := user(llm.Text("hi"))
 	for name, msgs := range map[string][]llm.Message{
 		"a failed call with blank text": {hi, answer(call("a", "ls", "{}")), user(res("a", true, llm.Text("\n")))},
+		"a blank result":                {hi, answer(call("a", "ls", "{}")), user(res("a", false, llm.Text("\r\n")))},
 		"a failed call without text":    {hi, answer(call("a", "ls", "{}")), user(res("a", true))},
 		"half of a surrogate pair": {hi, answer(call("a", "ls", `{"x":"\\\ud83d \ud83d \ud83d\ude00 \ude00"}`)),
 			user(res("a", false))},

@@ -129,6 +129,9 @@ func (d *itemDecoder) Event(data []byte, emit func(llm.Event)) error {
 	case "response.completed", "response.incomplete":
 		return d.done(&ev, emit)
 	case "response.failed":
+		if e := ev.Response.Error; len(e) == 0 || string(e) == "null" {
+			return &llm.Error{Kind: llm.Server, Message: d.e.Info.ID + ": the server says that it failed, and not why"}
+		}
 		return wire.StreamError(d.e, ev.Response.Error)
 	case "error", "":
 		return wire.StreamError(d.e, data)

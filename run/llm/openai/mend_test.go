@@ -117,3 +117,28 @@ func TestRefusedForGood(t *testing.T) {
 		t.Errorf("%d requests: %q", len(sent), sent)
 	}
 }
+
+// TestOneImage: a refusal of an image that cannot be read costs no other image, so the adapter does not mend it.
+func TestOneImage(t *testing.T) {
+	for _, words := range []string{
+		"You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', 'jpeg'].",
+		"messages.11.content.8.image.source.base64.data: Image format image/png not supported",
+		"cannot identify image file <_io.BytesIO object at 0x7f>",
+	} {
+		sent := 0
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			if sent++; sent > 1 {
+				io.WriteString(w, everyAnswer)
+				return
+			}
+			w.WriteHeader(http.StatusBadRequest)
+			io.WriteString(w, `{"error":{"message":"`+words+`"}}`)
+		}))
+		m := openai.Chat(llm.Endpoint{Name: "m", BaseURL: s.URL, Info: llm.Info{ID: "test/m", Window: 1000, Vision: true}})
+		if _, err := llm.Ask(t.Context(), m, full()); err == nil || sent != 1 {
+			t.Errorf("%s: %v after %d requests", words, err, sent)
+		}
+		s.Close()
+	}
+}

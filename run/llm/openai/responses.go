@@ -38,7 +38,7 @@ var responsesMends = []wire.Mend{
 	{Name: noCacheKey, Fields: []string{"prompt_cache_key"}},
 	{Name: noStrict, Fields: []string{"strict"}},
 	{Name: noInclude, Fields: []string{"encrypted_content", "include"}},
-	{Name: noEffort, Fields: []string{"reasoning.", "'reasoning'", "reasoning_effort", "\"reasoning\""},
+	{Name: noEffort, Fields: []string{"reasoning.", "'reasoning'", "reasoning_effort", "\"reasoning\"", "reasoningeffort"},
 		Words: [][]string{{"not support thinking"}, {"not support reasoning"}}},
 	{Name: noStore, Fields: []string{"store"}},
 	wire.NoImages, wire.PlainSchemas,

@@ -17,8 +17,9 @@ type Mend struct {
 	Name string
 	// Fields are names, of which a message that refuses one of them calls for the change.
 	Fields []string
-	// Words are parts of messages that call for it: all of one of the lists, in lower case.
+	// Words are parts of messages that call for it: all of one of the lists, in lower case, and none of Not.
 	Words [][]string
+	Not   []string
 	// Applies reports whether the change changes this request; nil: every request.
 	Applies func(*llm.Request) bool
 }
@@ -33,7 +34,7 @@ func (x *Mend) fits(message string) bool {
 	if slices.ContainsFunc(x.Fields, has) && slices.ContainsFunc(refusals[:], has) {
 		return true
 	}
-	return slices.ContainsFunc(x.Words, func(all []string) bool {
+	return !slices.ContainsFunc(x.Not, has) && slices.ContainsFunc(x.Words, func(all []string) bool {
 		return !slices.ContainsFunc(all, func(s string) bool { return !has(s) })
 	})
 }
@@ -102,11 +103,14 @@ func needed(possible []Mend, made map[string]bool, req *llm.Request, err error) 
 	return ""
 }
 
-// NoImages is the change for models without sight: what they cannot see is sent as a text that says so.
-var NoImages = Mend{Name: "no images", Applies: hasMedia, Words: [][]string{
+// NoImages is the change for models without sight: what they cannot see is sent as a text that says so. A message about
+// one image, which the model cannot read, says nothing about the others.
+var NoImages = Mend{Name: "no images", Applies: hasMedia, Not: []string{"format", "unsupported image.", "identify",
+	"decode", "corrupt", "pixels", "dimension", "media type", "mime"}, Words: [][]string{
 	{"support image"}, {"support images"}, {"support vision"}, {"image", "not supported"}, {"image", "unsupported"},
 	{"image_url", "unknown variant"}, {"image_url", "only supported"}, {"image_url", "expected"}, {"multimodal"},
 	{"mmproj"}, {"image", "text-only"}, {"content", "must be a string"}, {"image", "cannot"},
+	{"at most 0 image"},
 }}
 
 func hasMedia(req *llm.Request) bool { return len(media(req.Messages)) > 0 }

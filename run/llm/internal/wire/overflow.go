@@ -25,6 +25,11 @@ var overflowWords = [...]string{
 	"exceed the configured limit of",      // Azure
 	"context_length_exceeded",             // of OpenAI, in the text of a gateway
 	"context length exceeded",             // gateways
+	"prompt_too_long",                     // vMLX
+	"exceeds max length",                  // Z.ai
+	"input length should be",              // Alibaba
+	"max tokens allowed",                  // gateways
+	"contextwindowexceeded",               // LiteLLM
 }
 
 // notOverflowWords are in messages about something else that has a limit.
@@ -46,7 +51,22 @@ func overflows(message string) bool {
 	return promptOverLimit(m)
 }
 
-// promptOverLimit recognises "prompt token count of 9 exceeds the limit of 8", as GitHub Copilot says it.
+// promptOverLimit recognises two lengths that are compared: "prompt token count of 9 exceeds the limit of 8", as GitHub
+// Copilot says it, or "Prompt has 9 tokens, but the configured context size is 8 tokens", as servers for one model do.
 func promptOverLimit(m string) bool {
-	return strings.Contains(m, "token count") && strings.Contains(m, "exceeds the limit of")
+	if strings.Contains(m, "max_") || strings.Contains(m, "image") { // the limit of a parameter, or of something else
+		return false
+	}
+	what := hasAny(m, "token count", "message size", "input length", "prompt length") ||
+		strings.Contains(m, "token") && hasAny(m, "context size", "context length", "context window", "context limit")
+	return what && hasAny(m, "exceed", "longer than", "larger than", "greater than", "more than", "but the", " > ")
+}
+
+func hasAny(text string, all ...string) bool {
+	for _, words := range all {
+		if strings.Contains(text, words) {
+			return true
+		}
+	}
+	return false
 }

@@ -288,14 +288,15 @@ func rank(p llm.Part) int {
 	return 1
 }
 
-// TextAndMedia returns the text of a result's parts, joined by newlines, and its media.
+// TextAndMedia returns the text of a result's parts, joined by newlines, and its media. Blank text is none, because
+// vendors refuse it.
 func TextAndMedia(parts []llm.Part) (string, []*llm.Media) {
 	var text []string
 	var media []*llm.Media
 	for _, p := range parts {
 		if p.Media != nil {
 			media = append(media, p.Media)
-		} else if p.Text != "" {
+		} else if strings.TrimSpace(p.Text) != "" {
 			text = append(text, p.Text)
 		}
 	}
