@@ -45,8 +45,17 @@ func TestSessionTemp(t *testing.T) {
 			if got := strings.Join(names, " "); got != "d g" {
 				t.Errorf("in the session's directory: %s", got)
 			}
+			if out, exit := b.run("echo v > /var/tmp/v; echo m > /dev/shm/m"); exit.Code != 0 {
+				t.Errorf("%d: %s", exit.Code, out)
+			}
+			if out, exit := b.run("cat /var/tmp/v /dev/shm/m && rm /var/tmp/v /dev/shm/m"); exit.Code != 0 || out != "v\nm\n" {
+				t.Errorf("in /var/tmp and /dev/shm: %d: %s", exit.Code, out)
+			}
+			if out, exit := b.run("echo x > /run/x"); exit.Code == 0 || len(exit.Refused) == 0 {
+				t.Errorf("what is written to /run is lost: %s", out)
+			}
 			b.session("two")
-			if out, _ := b.run("ls -A /tmp; echo z > " + one + "/h; cat /var/tmp/left; echo > /var/tmp/left"); strings.Contains(out, "g\n") ||
+			if out, _ := b.run("ls -A /tmp /dev/shm; echo z > " + one + "/h; cat /var/tmp/left; echo > /var/tmp/left"); strings.Contains(out, "g\n") ||
 				!strings.Contains(out, "Read-only") {
 				t.Errorf("another session: %s", out)
 			}

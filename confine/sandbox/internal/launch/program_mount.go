@@ -115,6 +115,10 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 			p.attach(tree, target)
 		case Dev:
 			p.dev(target, tree, s.File)
+		case Seal:
+			p.find(s.Path).to(target)
+			p.setattr(target, attrReadOnly, false)
+			p.close(target)
 		case Hide:
 			p.doing = "hiding " + s.Path
 			p.findStep(s, target, end, syscall.ENOTDIR, syscall.EACCES)
