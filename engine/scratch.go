@@ -17,9 +17,9 @@ import (
 
 // scratch are the directories in which a session keeps what belongs to no project: temporary files of its commands and
 // tools, and results that are too long for the model. A resumed session finds them again. The nil *scratch is that of a
-// session that has none, because its tools work on another machine or nothing can be stored.
+// session that has none, because nothing can be stored.
 type scratch struct {
-	temp   workspace.Temp // Dir is "" if commands have no sandbox
+	temp   workspace.Temp // Dir is "" if commands have no sandbox, as on another machine
 	output string         // made when it is needed
 	at     scratchPlace
 	typed  typedPaths
@@ -118,7 +118,7 @@ func (s *scratch) outputDir() string {
 
 // paths adds what may be read and written without a question.
 func (s *scratch) paths(to *permission.PathContext) {
-	if s == nil || to.Resolve != nil {
+	if s == nil {
 		return
 	}
 	to.Temp, to.Output = s.temp.Dir, s.output

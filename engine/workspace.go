@@ -55,9 +55,9 @@ func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 	}
 	switch ws := ws.(type) {
 	case *workspace.SSH:
-		ws.Prefix = set.Shell.Prefix
+		ws.Prefix, ws.Kept = set.Shell.Prefix, p.outputDir()
 	case *workspace.Container:
-		ws.Prefix = set.Shell.Prefix
+		ws.Prefix, ws.Kept = set.Shell.Prefix, p.outputDir()
 	case *workspace.Local:
 		if err := e.addSandbox(ws, p); err != nil {
 			return nil, errors.Join(err, ws.Close())
