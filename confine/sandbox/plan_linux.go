@@ -595,7 +595,7 @@ func (v *view) pinpoint(steps []launch.Step) {
 		if at, ok := v.overlays[s.Path]; ok && s.Do == launch.Hold {
 			s.Dev, s.Ino = deviceNumber(at.root.dev), at.root.ino // not the user's cache, whatever happens
 		}
-		if !v.movable(s.Path) || v.overlaid(s.Path) {
+		if s.Do == launch.Seal || !v.movable(s.Path) || v.overlaid(s.Path) { // a Seal finds what this command mounted
 			continue
 		}
 		var st unix.Stat_t

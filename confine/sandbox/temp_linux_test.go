@@ -18,6 +18,7 @@ func (b *fixture) session(name string) (dir string) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		b.t.Fatal(err)
 	}
+	b.t.Cleanup(func() { os.RemoveAll(workspace.MemoryOf(dir)) })
 	b.local = b.local.WithTemp(&workspace.Temp{Dir: dir, Mounted: func() bool { return true },
 		Machine: func(path string) bool { return strings.HasPrefix(path, b.home) }})
 	return dir
