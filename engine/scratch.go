@@ -17,9 +17,9 @@ import (
 
 // scratch are the directories in which a session keeps what belongs to no project: temporary files of its commands and
 // tools, and results that are too long for the model. A resumed session finds them again. The nil *scratch is that of a
-// session that has none, because its tools work on another machine or nothing can be stored.
+// session that has none, because nothing can be stored.
 type scratch struct {
-	temp   workspace.Temp // Dir is "" if commands have no sandbox
+	temp   workspace.Temp // Dir is "" if commands have no sandbox, as on another machine
 	output string         // made when it is needed
 	at     scratchPlace
 	typed  typedPaths
@@ -56,6 +56,7 @@ func newScratch(at scratchPlace) *scratch {
 	base := at.env.StateFile("tmp")
 	removeUnused(base)
 	temp := filepath.Join(base, at.name)
+	removeUnused(filepath.Dir(workspace.MemoryOf(temp)))
 	if os.MkdirAll(temp, 0o700) != nil {
 		return s
 	}
@@ -117,7 +118,7 @@ func (s *scratch) outputDir() string {
 
 // paths adds what may be read and written without a question.
 func (s *scratch) paths(to *permission.PathContext) {
-	if s == nil || to.Resolve != nil {
+	if s == nil {
 		return
 	}
 	to.Temp, to.Output = s.temp.Dir, s.output
@@ -136,9 +137,13 @@ func (s *scratch) close() {
 		}
 		if s.temp.Dir != "" {
 			os.RemoveAll(s.temp.Dir)
+			os.RemoveAll(workspace.MemoryOf(s.temp.Dir))
 		}
 	default:
 		now := time.Now()
+		if s.temp.Dir != "" {
+			os.Remove(workspace.MemoryOf(s.temp.Dir))
+		}
 		for _, dir := range []string{s.output, s.temp.Dir} {
 			if dir != "" && os.Remove(dir) != nil {
 				os.Chtimes(dir, now, now)
@@ -147,7 +152,7 @@ func (s *scratch) close() {
 	}
 }
 
-// shows reports whether commands see the machine's file at a path below /tmp, because the workspace, or what the user's
+// shows reports whether commands see the machine's file at a path below /tmp or /var/tmp, because the workspace, or what the user's
 // settings open, is there.
 func (at *scratchPlace) shows(path string) bool {
 	p := at.paths()
@@ -157,7 +162,7 @@ func (at *scratchPlace) shows(path string) bool {
 	})
 }
 
-// typedPaths are the paths below /tmp that the user typed in a conversation: they mean files of the machine.
+// typedPaths are the paths below /tmp and /var/tmp that the user typed in a conversation: they mean files of the machine.
 type typedPaths struct {
 	log *session.Log
 
@@ -184,22 +189,24 @@ func (t *typedPaths) name(path string) bool {
 			}
 		}
 	}
-	const root = "/tmp"
-	for dir := path; dir != root && dir != "/"; dir = filepath.Dir(dir) {
+	for dir := path; dir != "/tmp" && dir != "/var/tmp" && dir != "/"; dir = filepath.Dir(dir) {
 		if t.paths[dir] {
 			return true
 		}
 	}
-	return path == root && t.paths[root]
+	return t.paths[path]
 }
 
 // add finds the paths in a text.
 func (t *typedPaths) add(text string) {
 	const root = "/tmp"
 	for rest, found := text, true; found; {
-		before := ""
+		before, root := "", root
 		if before, rest, found = strings.Cut(rest, root); !found {
 			return
+		}
+		if whole, ok := strings.CutSuffix(before, "/var"); ok {
+			before, root = whole, "/var/tmp"
 		}
 		if before != "" && !strings.ContainsAny(before[len(before)-1:], " \t\n\"'`(<[{=:@,") {
 			continue // in another path

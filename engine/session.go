@@ -141,16 +141,13 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	p := e.Project()
 	home := Place{Workspace: ws, Sandbox: e.box, Paths: e.PathContext}
-	var scratch *scratch
-	if _, local := ws.(*workspace.Local); local {
-		set := &p.config.Settings.Sandbox
-		scratch = newScratch(scratchPlace{env: p.options.Env, name: log.ID(), output: p.outputDir(), dir: ws.Dir(),
-			box: e.box, paths: e.PathContext, log: log, forget: o.Forget,
-			read: p.options.Env.Sessions(p.dir).Dir,
-			opened: slices.Concat(set.AllowWrite, set.AllowRead,
-				p.sourceOptions.Skills, p.sourceOptions.AddDirs, filepath.SplitList(p.options.Env.Get("PATH")))})
-		home = scratch.in(home)
-	}
+	set := &p.config.Settings.Sandbox
+	scratch := newScratch(scratchPlace{env: p.options.Env, name: log.ID(), output: p.outputDir(), dir: ws.Dir(),
+		box: e.box, paths: e.PathContext, log: log, forget: o.Forget,
+		read: p.options.Env.Sessions(p.dir).Dir,
+		opened: slices.Concat(set.AllowWrite, set.AllowRead,
+			p.sourceOptions.Skills, p.sourceOptions.AddDirs, filepath.SplitList(p.options.Env.Get("PATH")))})
+	home = scratch.in(home)
 	given := o
 	lead, err := leading(p, &o)
 	if err != nil {

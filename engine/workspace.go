@@ -55,9 +55,9 @@ func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 	}
 	switch ws := ws.(type) {
 	case *workspace.SSH:
-		ws.Prefix = set.Shell.Prefix
+		ws.Prefix, ws.Kept = set.Shell.Prefix, p.outputDir()
 	case *workspace.Container:
-		ws.Prefix = set.Shell.Prefix
+		ws.Prefix, ws.Kept = set.Shell.Prefix, p.outputDir()
 	case *workspace.Local:
 		if err := e.addSandbox(ws, p); err != nil {
 			return nil, errors.Join(err, ws.Close())
@@ -139,8 +139,12 @@ func (e *Engine) addSandbox(local *workspace.Local, p *Project) (err error) {
 func (e *Engine) confine(local *workspace.Local, p *Project) (*permission.Git, *sandbox.Sandbox, error) {
 	git := p.configureLocal(local)
 	mode, err := sandbox.ParseMode(cmp.Or(p.config.Settings.Sandbox.Mode, "auto"))
-	if err != nil || mode == sandbox.Off {
+	if err != nil {
 		return git, nil, err
+	}
+	if mode == sandbox.Off {
+		local.Environ = p.withProgram(local.Environ)
+		return git, nil, nil
 	}
 	policy, err := p.SandboxPolicy(local.Dir())
 	if err != nil {

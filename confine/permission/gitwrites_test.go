@@ -308,7 +308,8 @@ func TestGitOwnFilesOnce(t *testing.T) {
 	for _, line := range []string{"git branch -u main", "git branch -u main; make", "git config user.name A",
 		"git remote add o x",
 		"git init sub", "git clone ../r copy", "git init", "touch .git/config", "echo x >> .git/hooks/pre-commit"} {
-		for _, rule := range decide(line, permission.Rules{}).Suggest {
+		d := decide(line, permission.Rules{})
+		for _, rule := range d.Offers() {
 			if r, err := permission.ParseRule(rule, permission.Session); err == nil && !r.RunsGiven() &&
 				strings.HasPrefix(rule, "Edit(") {
 				t.Errorf("%s: suggests %s", line, rule)

@@ -123,11 +123,7 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		return
 	}
 	if builtin != "" && !j.spelledOut(s, n) {
-		rule := suggestion()
-		if builtin == reasonReplaced { // a rule for it would open what the repository runs to every command
-			rule = ""
-		}
-		add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, rule)
+		add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, suggestion())
 		return
 	}
 	shut := j.shut(s, n)
@@ -170,7 +166,7 @@ func (j *judge) shut(s Subject, n pathNames) bool {
 		n.unknownReason != "" || subpath.Contains("/dev", to) {
 		return false
 	}
-	if subpath.Contains("/tmp", to) && !(p.Home != "" && subpath.Contains(filepath.ToSlash(p.Home), to)) {
+	if (subpath.Contains("/tmp", to) || subpath.Contains("/var/tmp", to)) && !(p.Home != "" && subpath.Contains(filepath.ToSlash(p.Home), to)) {
 		return p.Temp != "" // otherwise each command has its own
 	}
 	return p.Open == nil || !p.Open(to)

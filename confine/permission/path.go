@@ -93,7 +93,7 @@ func (p *PathContext) inTemp(text string) string {
 	return filepath.ToSlash(p.InTemp(filepath.FromSlash(path.Clean(text))))
 }
 
-// asWritten returns the names in /tmp of a file in the session's directory, which rules that deny or ask match, too.
+// asWritten returns the names in /tmp and /var/tmp of a file in the session's directory, which rules that deny or ask match, too.
 func (p *PathContext) asWritten(n pathNames) (names []string) {
 	if n.asTemp != "" {
 		return []string{n.asTemp}
@@ -103,7 +103,7 @@ func (p *PathContext) asWritten(n pathNames) (names []string) {
 	}
 	for _, s := range n.paths {
 		if rel, ok := subpath.Rel(p.Temp, s); ok && rel != "." {
-			names = append(names, "/tmp/"+rel)
+			names = append(names, "/tmp/"+rel, "/var/tmp/"+rel)
 		}
 	}
 	return names

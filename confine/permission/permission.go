@@ -265,6 +265,17 @@ type Decision struct {
 	Suggest []string `json:"suggest,omitempty"`
 }
 
+// Offers returns those of Suggest that a user may be offered for longer than a call. There are none for a new
+// repository: a rule would open what it runs to every command.
+func (d *Decision) Offers() []string {
+	for _, s := range d.Subjects {
+		if s.Reason == reasonReplaced && s.Verdict != Allow {
+			return nil
+		}
+	}
+	return d.Suggest
+}
+
 // A Judged is a subject with its verdict. One subject of a call may become several: a command line
 // is split into its simple commands, redirections and files.
 type Judged struct {

@@ -59,7 +59,9 @@ func landlockRights(version int) (fs, scope uint64) {
 type view struct {
 	writable  []string            // none is below another one, unless something else is in between
 	temp      []string            // replaced by empty directories for this command
-	private   string              // the session's directory in the place of /tmp; "": an empty one
+	private   string              // the session's directory in the place of shared; "": empty ones
+	memory    string              // the session's directory in the place of /dev/shm
+	shared    []string            // of temp: those for temporary files; the others are read-only
 	alone     string              // where nothing is mounted: what TMPDIR names
 	visible   []string            // below temp; read-only
 	protected []string            // read-only although below a writable path
@@ -92,7 +94,8 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	opened := append(p.leads(links, allow.Write), allow.Write...)
 	replaced := allow.Replace
 	getenv := userdirs.Getenv(environ)
-	temporary := links.temporary(getenv)
+	shared := links.temporary(getenv)
+	temporary := append(slices.Clip(shared), links.real([]string{"/run", "/var/run"})...)
 
 	// Writable paths.
 	var dirs []string
@@ -176,11 +179,14 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	}
 
 	// The command's own directories.
-	v.private = p.private
+	v.private, v.memory = p.private, p.shm
 	for _, dir := range temporary {
 		if !withinAny(v.temp, dir) && !slices.ContainsFunc(v.writable,
 			func(w string) bool { return subpath.Contains(w, dir) }) {
 			v.temp = append(v.temp, dir)
+			if slices.Contains(shared, dir) {
+				v.shared = append(v.shared, dir)
+			}
 		}
 	}
 	if p.Home != "" {
@@ -237,9 +243,9 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	return v, nil
 }
 
-// temporary returns the directories for temporary files that commands have of their own.
+// temporary returns the directories for temporary files that the commands of a session have of their own.
 func (r *resolver) temporary(getenv func(string) string) []string {
-	dirs := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
+	dirs := []string{sharedTemp, "/var/tmp"}
 	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), getenv("XDG_RUNTIME_DIR")} {
 		if filepath.IsAbs(dir) {
 			dirs = append(dirs, dir)
@@ -510,12 +516,13 @@ func (v *view) step(e entry) launch.Step {
 	return s
 }
 
-// sharedTemp is where commands find the session's directory for temporary files.
+// sharedTemp is where commands find the session's directory for temporary files first of all.
 const sharedTemp = "/tmp"
 
 // isPrivate reports whether an entry's mount is the session's directory for temporary files.
 func (v *view) isPrivate(e entry) bool {
-	return e.do == launch.Tmpfs && e.path == sharedTemp && v.private != "" && !slices.Contains(v.emptied, e.path)
+	return e.do == launch.Tmpfs && v.private != "" && slices.Contains(v.shared, e.path) &&
+		!slices.Contains(v.emptied, e.path)
 }
 
 // hide returns the steps that cover the hidden paths.
@@ -535,6 +542,9 @@ func (v *view) steps() []launch.Step {
 	if v.program != "" {
 		steps = append(steps, launch.Step{Do: launch.Hold, Path: v.program, At: launch.ProgramFile})
 	}
+	if v.memory != "" {
+		steps = append(steps, launch.Step{Do: launch.Hold, Path: v.memory, At: workspace.SystemMemory})
+	}
 	for _, e := range entries {
 		switch {
 		case v.isPrivate(e):
@@ -550,6 +560,14 @@ func (v *view) steps() []launch.Step {
 	steps = append(steps, launch.Step{Do: launch.Dev, Path: "/dev", File: v.program != ""})
 	if v.program != "" {
 		steps = append(steps, launch.Step{Do: launch.PutReadOnly, Path: launch.ProgramFile})
+	}
+	if v.memory != "" {
+		steps = append(steps, launch.Step{Do: launch.Put, Path: workspace.SystemMemory})
+	}
+	for _, e := range entries { // what is written there would be lost
+		if e.do == launch.Tmpfs && (!slices.Contains(v.shared, e.path) || slices.Contains(v.emptied, e.path)) {
+			steps = append(steps, launch.Step{Do: launch.Seal, Path: e.path})
+		}
 	}
 	steps = append(append(steps, v.hide()...), launch.Step{Do: launch.Proc, Path: "/proc"})
 	v.pinpoint(steps)
@@ -577,7 +595,7 @@ func (v *view) pinpoint(steps []launch.Step) {
 		if at, ok := v.overlays[s.Path]; ok && s.Do == launch.Hold {
 			s.Dev, s.Ino = deviceNumber(at.root.dev), at.root.ino // not the user's cache, whatever happens
 		}
-		if !v.movable(s.Path) || v.overlaid(s.Path) {
+		if s.Do == launch.Seal || !v.movable(s.Path) || v.overlaid(s.Path) { // a Seal finds what this command mounted
 			continue
 		}
 		var st unix.Stat_t

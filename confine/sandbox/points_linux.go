@@ -16,10 +16,11 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
 // mountPoints are empty files and directories in the sessions' directories for temporary files. What the machine has
-// below /tmp and a command must see, such as the workspace, is mounted over them. The kernel drops a mount whose mount
+// below them and a command must see, such as the workspace, is mounted over them. The kernel drops a mount whose mount
 // point another program removes, so each stays until the last command of this program has ended that needs it.
 type mountPoints struct {
 	mu   sync.Mutex
@@ -50,8 +51,8 @@ func (m *mountPoints) make(v *view) (points []point, err error) {
 			m.drop(points)
 		}
 	}()
-	for _, rel := range below {
-		file := isFile(filepath.Join(sharedTemp, rel))
+	for path, rel := range below {
+		file := isFile(path)
 		for at := 0; at < len(rel); {
 			if next := strings.IndexByte(rel[at+1:], '/'); next < 0 {
 				at = len(rel)
@@ -62,7 +63,7 @@ func (m *mountPoints) make(v *view) (points []point, err error) {
 			made, err := makePoint(root, p.rel, file && at == len(rel))
 			if err != nil {
 				return points, fmt.Errorf("%s must be visible to the command, and the session's own /tmp has something else "+
-					"there: %w", filepath.Join(sharedTemp, rel), err)
+					"there: %w", path, err)
 			}
 			if made || m.uses[p] > 0 {
 				m.uses[p]++
@@ -120,19 +121,22 @@ func (m *mountPoints) drop(points []point) {
 	}
 }
 
-// belowPrivate returns what is mounted in the session's directory, relative to it, without what lies in another one of
-// these.
-func (v *view) belowPrivate() (below []string) {
+// belowPrivate returns what is mounted in the session's directory, with its name relative to it, without what lies in
+// another one of these.
+func (v *view) belowPrivate() (below map[string]string) {
 	if v.private == "" {
 		return nil
 	}
-	for _, e := range v.entries() {
-		rel, ok := subpath.Rel(sharedTemp, e.path)
-		if !ok || rel == "." || e.do != launch.Put && e.do != launch.PutReadOnly || withinAny(below, rel) {
+	below = map[string]string{}
+	last := "/dev/null/"
+	for _, e := range v.entries() { // what is in a directory after it
+		at := slices.IndexFunc(v.shared, func(dir string) bool { return dir != e.path && subpath.Contains(dir, e.path) })
+		if at < 0 || e.do != launch.Put && e.do != launch.PutReadOnly || subpath.Contains(last, e.path) {
 			continue
 		}
 		if _, err := os.Lstat(e.path); err == nil {
-			below = append(below, rel)
+			below[e.path], _ = subpath.Rel(v.shared[at], e.path)
+			last = e.path
 		}
 	}
 	return below
@@ -149,4 +153,19 @@ func privateTemp(c *workspace.Command) string {
 		return ""
 	}
 	return at[0]
+}
+
+// privateMemory makes the session's directory for shared memory; "": there is none.
+func privateMemory(c *workspace.Command) string {
+	if c.Temp == "" {
+		return ""
+	}
+	dir := workspace.MemoryOf(c.Temp)
+	for _, dir := range []string{filepath.Dir(dir), dir} { // anybody can make the first
+		os.Mkdir(dir, 0o700)
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || userdirs.CheckPrivate(dir) != nil {
+			return ""
+		}
+	}
+	return dir
 }

@@ -64,6 +64,7 @@ type Policy struct {
 	Memory    uint64 `json:"memory,omitempty"`    // maximum bytes of data per process; 0: three quarters of the memory
 
 	private string // the session's directory in the place of /tmp, see workspace.Command.Temp
+	shm     string // and in that of /dev/shm
 
 	alone bool // neither other commands reach its servers, nor it theirs, see workspace.Limit
 

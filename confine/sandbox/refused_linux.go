@@ -92,7 +92,7 @@ func (v *view) path(path string) string {
 	for _, list := range []struct {
 		paths    []string
 		writable bool
-	}{{v.writable, true}, {v.pinned, true}, {v.temp, true}, {v.visible, false}, {v.protected, false}} {
+	}{{v.writable, true}, {v.pinned, true}, {v.shared, true}, {v.visible, false}, {v.protected, false}} {
 		for _, p := range list.paths {
 			if subpath.Contains(p, resolved) && len(p) >= len(best) {
 				best, writable = p, list.writable
@@ -100,7 +100,7 @@ func (v *view) path(path string) string {
 		}
 	}
 	switch {
-	case v.alone != "" && slices.Contains(v.temp, best) && subpath.Contains(sharedTemp, resolved):
+	case v.alone != "" && slices.Contains(v.shared, best) && subpath.Contains(sharedTemp, resolved):
 		return fmt.Sprintf("writing %s: this machine cannot give commands a /tmp of their own; theirs is $TMPDIR, %s", path,
 			v.alone)
 	case strings.HasPrefix(resolved, "/dev/"), strings.HasPrefix(resolved, "/proc/"):

@@ -194,8 +194,8 @@ func (s *Sandbox) Opens(path string) bool {
 	return withinAny(slices.Concat(s.policy.Write, s.added, s.policy.existing(), ownDirs[:]), path)
 }
 
-// ownDirs are directories that each command has for itself.
-var ownDirs = [...]string{"/tmp", "/var/tmp", "/run", "/var/run", "/dev"}
+// ownDirs are directories that the commands of a session, or each command, have for themselves.
+var ownDirs = [...]string{"/tmp", "/var/tmp", "/dev"}
 
 // Report returns what the sandbox enforces. The first call tests this and starts up to three
 // processes. If the machine lacks descriptors, memory or processes at that moment, the next call tests again.

@@ -209,7 +209,7 @@ func (s *system) confine(p Policy, r Report, cmd *exec.Cmd, c *workspace.Command
 	} else if err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("working directory is not a directory: %s", cmd.Dir)
 	}
-	const memory = "/dev/shm"
+	const memory = workspace.SystemMemory
 	at := real([]string{cmd.Dir})
 	if r.Backend != landlock && at != nil && at[0] != memory && withinAny([]string{memory}, at[0]) {
 		return nil, fmt.Errorf("%s is in %s, and each command in the sandbox has its own: move it to another directory, "+
@@ -319,6 +319,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	if backend != landlock {
 		p.private = privateTemp(c)
+		p.shm = privateMemory(c)
 	}
 	if r.view, err = p.viewFor(allow, cmd.Env, now, keep, r.own.write, r.overlays, r.stub && supervised); err != nil {
 		return nil, err
@@ -683,6 +684,8 @@ func bwrapArgs(steps []launch.Step) []string {
 			args = append(args, "--ro-bind-try", cmp.Or(from[s.Path], s.Path), s.Path)
 		case launch.Tmpfs:
 			args = append(args, "--perms", strings.TrimPrefix(strings.Split(s.Data, ",")[0], "mode="), "--tmpfs", s.Path)
+		case launch.Seal:
+			args = append(args, "--remount-ro", s.Path)
 		case launch.Dev:
 			args = append(args, "--dev", "/dev")
 		case launch.Proc:

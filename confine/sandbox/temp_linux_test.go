@@ -18,6 +18,7 @@ func (b *fixture) session(name string) (dir string) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		b.t.Fatal(err)
 	}
+	b.t.Cleanup(func() { os.RemoveAll(workspace.MemoryOf(dir)) })
 	b.local = b.local.WithTemp(&workspace.Temp{Dir: dir, Mounted: func() bool { return true },
 		Machine: func(path string) bool { return strings.HasPrefix(path, b.home) }})
 	return dir
@@ -45,8 +46,17 @@ func TestSessionTemp(t *testing.T) {
 			if got := strings.Join(names, " "); got != "d g" {
 				t.Errorf("in the session's directory: %s", got)
 			}
+			if out, exit := b.run("echo v > /var/tmp/v; echo m > /dev/shm/m"); exit.Code != 0 {
+				t.Errorf("%d: %s", exit.Code, out)
+			}
+			if out, exit := b.run("cat /var/tmp/v /dev/shm/m && rm /var/tmp/v /dev/shm/m"); exit.Code != 0 || out != "v\nm\n" {
+				t.Errorf("in /var/tmp and /dev/shm: %d: %s", exit.Code, out)
+			}
+			if out, exit := b.run("echo x > /run/x"); exit.Code == 0 || len(exit.Refused) == 0 {
+				t.Errorf("what is written to /run is lost: %s", out)
+			}
 			b.session("two")
-			if out, _ := b.run("ls -A /tmp; echo z > " + one + "/h; cat /var/tmp/left; echo > /var/tmp/left"); strings.Contains(out, "g\n") ||
+			if out, _ := b.run("ls -A /tmp /dev/shm; echo z > " + one + "/h; cat /var/tmp/left; echo > /var/tmp/left"); strings.Contains(out, "g\n") ||
 				!strings.Contains(out, "Read-only") {
 				t.Errorf("another session: %s", out)
 			}

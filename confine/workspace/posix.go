@@ -16,12 +16,15 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/order"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // A posix accesses the files of another system through its POSIX shell. The scripts need sh, cat,
 // find, grep, ls, mkdir, mv, readlink and stat, from GNU, BusyBox or BSD.
 type posix struct {
 	dir string
+	// Kept is a directory of this machine, with what tools keep for the model to read: it is read here; "": none.
+	Kept string
 	// script runs shell text with arguments; an error means that it could not be run.
 	script func(ctx context.Context, text string, args []string, in io.Reader, out, stderr io.Writer) (code int, err error)
 }
@@ -113,10 +116,22 @@ func (p *posix) Path(name string) string {
 	return path.Join(p.dir, name)
 }
 
+// here returns where a file is that is kept on this machine; nil: it is on the other one.
+func (p *posix) here(name string) *Local {
+	if p.Kept == "" || !subpath.Contains(p.Kept, p.Path(name)) {
+		return nil
+	}
+	l, _ := NewLocal(p.Kept)
+	return l
+}
+
 // Open copies a regular file to this machine and opens the copy. Later changes of the original do
 // not affect it.
 func (p *posix) Open(ctx context.Context, name string) (File, error) {
 	name = p.Path(name)
+	if l := p.here(name); l != nil {
+		return l.Open(ctx, name)
+	}
 	info, err := p.stat(ctx, "open", name, true)
 	if err != nil {
 		return nil, err
@@ -172,6 +187,11 @@ func (p *posix) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 }
 
 func (p *posix) stat(ctx context.Context, op, name string, follow bool) (info fs.FileInfo, err error) {
+	if l := p.here(name); l != nil && follow {
+		return l.Stat(ctx, name)
+	} else if l != nil {
+		return l.Lstat(ctx, name)
+	}
 	var out bytes.Buffer
 	follows := ""
 	if follow {
@@ -247,6 +267,9 @@ func (i *posixInfo) Mode() fs.FileMode {
 // ReadDir lists a directory, sorted by name.
 func (p *posix) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	name = p.Path(name)
+	if l := p.here(name); l != nil {
+		return l.ReadDir(ctx, name)
+	}
 	var out bytes.Buffer
 	if err := p.do(ctx, "knack_readdir", name, nil, &out, name); err != nil {
 		return nil, err
@@ -264,6 +287,9 @@ func (p *posix) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 func (p *posix) Realpath(ctx context.Context, name string) (string, error) {
 	// Not cleaned: "link/.." is the parent of the link's target.
 	full := name
+	if l := p.here(name); l != nil {
+		return l.Realpath(ctx, name)
+	}
 	if !path.IsAbs(name) {
 		full = p.dir + "/" + name
 	}

@@ -226,7 +226,7 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 		Subjects: slices.Clone(subjects), Decision: a.record.Decision, Files: a.filesOf(subjects), Choices: []Choice{Once},
 	}
 	req.Line = slices.ContainsFunc(subjects, dangerous)
-	if !judged.noAllow && !judged.askedByHook && len(judged.Suggest) > 0 &&
+	if !judged.noAllow && !judged.askedByHook && len(judged.Offers()) > 0 &&
 		(!req.Line && !slices.ContainsFunc(judged.Suggest, runsGiven) || req.Line && commandLine(subjects) != "") {
 		req.Rules = judged.Suggest
 		req.Choices = append(req.Choices, Session)

@@ -386,7 +386,8 @@ func (a *approval) sandboxAllowance(subjects []permission.Subject) workspace.All
 	allow := workspace.Allowance{Write: slices.DeleteFunc(slices.Clone(spelled), noFile),
 		Read: slices.DeleteFunc(rules.Opens(permission.KindRead), noFile)}
 	for _, s := range a.scopes { // commands have a /tmp of their own; elsewhere they read the directories of skills
-		if dir, ok := s.readable(a.opt.OnlyManaged); ok && dir.Approved == nil && subpath.Contains("/tmp", dir.Dir) {
+		if dir, ok := s.readable(a.opt.OnlyManaged); ok && dir.Approved == nil &&
+			(subpath.Contains("/tmp", dir.Dir) || subpath.Contains("/var/tmp", dir.Dir)) {
 			allow.Read = append(allow.Read, dir.Dir)
 		}
 	}
@@ -542,7 +543,7 @@ func (a *approval) preToolUse(ctx context.Context) error {
 // hookInput describes the call to hooks.
 func (a *approval) hookInput(e hook.Event) hook.Input {
 	return hook.Input{Event: e, Tool: a.call.Name, ToolInput: a.call.Input, Call: a.call.ID,
-		Suggestion: a.record.Decision.Suggest}
+		Suggestion: a.record.Decision.Offers()}
 }
 
 // applyVote applies the vote of the PreToolUse hooks to a judgement.

@@ -80,6 +80,8 @@ const (
 	// Dev mounts a small /dev, with writable file systems of its own in it. With File, it has an empty file at
 	// Program, for a Put.
 	Dev
+	// Seal makes a mount read-only, but not those below it.
+	Seal
 	// Hide covers a file or directory with one that cannot be opened.
 	Hide
 	// Proc mounts a /proc of the new pid namespace.

@@ -115,6 +115,10 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 			p.attach(tree, target)
 		case Dev:
 			p.dev(target, tree, s.File)
+		case Seal:
+			p.findStep(s, target, end)
+			p.setattr(target, attrReadOnly, false).or(syscall.EINVAL) // below another one, nothing was mounted
+			p.close(target)
 		case Hide:
 			p.doing = "hiding " + s.Path
 			p.findStep(s, target, end, syscall.ENOTDIR, syscall.EACCES)
@@ -154,12 +158,12 @@ func (p *Program) clone(fd, tree number) {
 }
 
 // setattr adds attributes to a mount; with all, also to the mounts below it.
-func (p *Program) setattr(fd number, attrs uint64, all bool) {
+func (p *Program) setattr(fd number, attrs uint64, all bool) *op {
 	flags := atEmptyPath
 	if all {
 		flags |= atRecursive
 	}
-	p.do(sysMountSetattr, fd, "", flags, p.words(attrs, 0, 0, 0), 32)
+	return p.do(sysMountSetattr, fd, "", flags, p.words(attrs, 0, 0, 0), 32)
 }
 
 func (p *Program) move(tree, target number) *op {

@@ -1,0 +1,28 @@
+package engine
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
+)
+
+// withProgram returns an environment in which commands find the running program as knack after the rest of PATH, as
+// those in the sandbox do: by a link, because its own directory may be the workspace.
+func (p *Project) withProgram(environ []string) []string {
+	exe, dir := p.options.Program.Path, p.options.Env.StateFile("program")
+	if exe == "" || dir == "" {
+		return environ
+	}
+	link := filepath.Join(dir, "knack")
+	if to, _ := os.Readlink(link); to != exe {
+		os.Remove(link)
+		if os.MkdirAll(dir, 0o700) != nil || os.Symlink(exe, link) != nil {
+			return environ
+		}
+	}
+	environ = userdirs.Environ(environ)
+	path := userdirs.Getenv(environ)("PATH") + string(filepath.ListSeparator) + dir
+	return append(slices.Clip(environ), "PATH="+path)
+}
