@@ -106,7 +106,11 @@ var tierVariables = map[string]string{"ANTHROPIC_SMALL_FAST_MODEL": "fast", "ANT
 func (f *Foreign) read() {
 	p := f.project
 	f.files = sync.OnceValue(func() []UnusedSettings {
-		return append(unreadFiles(p.texts, p.options.Env), unreadNotes(p)...)
+		all := unreadFiles(p.texts, p.options.Env)
+		if p.texts.Home != "" && len(p.Where("memory.claude")) == 0 { // the user has not said whether they are read
+			all = append(all, unreadNotes(p.options.Env, p.root)...)
+		}
+		return all
 	})
 	given := p.config.Foreign
 	for _, u := range given.Unused {
@@ -294,15 +298,12 @@ func unreadFiles(o instructions.Options, env Env) []UnusedSettings {
 	}))
 }
 
-// unreadNotes names the notes of Claude Code about the project, unless the user has said whether they are read.
-func unreadNotes(p *Project) []UnusedSettings {
-	root, err := filepath.EvalSymlinks(p.root)
-	dir := p.options.Env.ClaudeNotes(root)
-	if err != nil || dir == "" || p.texts.Home == "" {
-		return nil
-	}
+// unreadNotes names the notes of Claude Code about a project.
+func unreadNotes(env Env, root string) []UnusedSettings {
+	root, err := filepath.EvalSymlinks(root)
+	dir := env.ClaudeNotes(root)
 	const name = "MEMORY.md"
-	if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 || len(p.Where("memory.claude")) > 0 {
+	if info, bad := os.Stat(filepath.Join(dir, name)); err != nil || dir == "" || bad != nil || info.Size() == 0 {
 		return nil
 	}
 	return []UnusedSettings{{Path: dir, Keys: []string{name}, Advice: map[string]string{
