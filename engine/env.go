@@ -86,6 +86,20 @@ func (e Env) DataDir() string { return e.dirs().Data }
 // ClaudeDir is where Claude Code keeps the user's files, or "" if there is no home directory.
 func (e Env) ClaudeDir() string { return e.dirs().Claude }
 
+// ClaudeNotes is where Claude Code keeps its notes about a project, by the root of that without links; "": nowhere.
+func (e Env) ClaudeNotes(root string) string {
+	if e.ClaudeDir() == "" {
+		return ""
+	}
+	name := strings.Map(func(r rune) rune { // as there in the names of directories of projects
+		if '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, root)
+	return filepath.Join(e.ClaudeDir(), "projects", name, "memory")
+}
+
 // PiDir is where Pi keeps the user's files, or "" if there is no home directory.
 func (e Env) PiDir() string {
 	if home := e.Home(); home != "" {

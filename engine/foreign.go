@@ -105,7 +105,13 @@ var tierVariables = map[string]string{"ANTHROPIC_SMALL_FAST_MODEL": "fast", "ANT
 // read determines which of other programs' settings have an effect.
 func (f *Foreign) read() {
 	p := f.project
-	f.files = sync.OnceValue(func() []UnusedSettings { return unreadFiles(p.texts, p.options.Env) })
+	f.files = sync.OnceValue(func() []UnusedSettings {
+		all := unreadFiles(p.texts, p.options.Env)
+		if p.texts.Home != "" && len(p.Where("memory.claude")) == 0 { // the user has not said whether they are read
+			all = append(all, unreadNotes(p.options.Env, p.root)...)
+		}
+		return all
+	})
 	given := p.config.Foreign
 	for _, u := range given.Unused {
 		keys := slices.Clone(u.Keys)
@@ -168,11 +174,11 @@ func (f *Foreign) read() {
 			default:
 				f.routes, refused[v.Name] = append(f.routes, r), true
 			}
-		case p.own.modelKeys()[v.Name]:
+		case p.own.modelKeys()[v.Name], v.Name == customHeaders:
 			keys = append(keys, v)
 		case v.Name == "ANTHROPIC_MODEL":
 			f.models = append([]config.ForeignModel{{Name: v.Value, Position: v.Position}}, f.models...)
-		case slices.Contains(cloudVariables, v.Name):
+		case slices.Contains(cloudVariables, v.Name), v.Name == "NODE_EXTRA_CA_CERTS", v.Name == "SSL_CERT_FILE":
 			f.values[v.Name] = v.Value
 		case tierVariables[v.Name] != "":
 			f.tiers[tierVariables[v.Name]] = v.Value
@@ -198,10 +204,13 @@ func (f *Foreign) read() {
 	}
 	for _, v := range keys { // a key is for the address that stands beside it
 		i := slices.IndexFunc(all, func(x models.Provider) bool {
-			return x.TokenEnv == v.Name || slices.Contains(x.KeyEnv, v.Name)
+			return x.TokenEnv == v.Name || slices.Contains(x.KeyEnv, v.Name) || v.Name == customHeaders && x.Name == "anthropic"
 		})
-		if all[i].BaseEnv == "" || !refused[all[i].BaseEnv] {
+		switch {
+		case all[i].BaseEnv == "" || !refused[all[i].BaseEnv]:
 			f.values[v.Name] = v.Value
+		case v.Name == customHeaders:
+			f.unused = addUnused(f.unused, v.Path, keyOf(v, given.PiHome))
 		}
 	}
 }
@@ -289,6 +298,18 @@ func unreadFiles(o instructions.Options, env Env) []UnusedSettings {
 	}))
 }
 
+// unreadNotes names the notes of Claude Code about a project.
+func unreadNotes(env Env, root string) []UnusedSettings {
+	root, err := filepath.EvalSymlinks(root)
+	dir := env.ClaudeNotes(root)
+	const name = "MEMORY.md"
+	if info, bad := os.Stat(filepath.Join(dir, name)); err != nil || dir == "" || bad != nil || info.Size() == 0 {
+		return nil
+	}
+	return []UnusedSettings{{Path: dir, Keys: []string{name}, Advice: map[string]string{
+		name: "/memory claude shows it and asks whether it is read; /memory claude off leaves this line out"}}}
+}
+
 // otherFiles names the files of other programs in a home and the directories of a project; "": not searched.
 func otherFiles(home string, dirs []string) (all []UnusedSettings) {
 	look := func(base, rel string, d config.OtherDir) {
@@ -296,27 +317,36 @@ func otherFiles(home string, dirs []string) (all []UnusedSettings) {
 			return
 		}
 		u := UnusedSettings{Path: filepath.Join(base, filepath.FromSlash(rel)), Advice: map[string]string{}}
+		files := d.Files()
+		add := func(name, advice string) { u.Keys, u.Advice[name] = append(u.Keys, name), advice }
 		if rel == "." { // it may have any number of files
-			u.Keys = slices.DeleteFunc(d.Files(), func(name string) bool {
+			for _, name := range files {
 				at := filepath.Join(u.Path, name)
-				_, err := os.Lstat(at)
-				right, _ := strings.CutPrefix(config.Advice(filepath.ToSlash(u.Path), name), "rename it to ")
-				return err != nil || sameFile(at, filepath.Join(u.Path, right)) // it is read under another spelling
-			})
+				right, _ := strings.CutPrefix(d.Advice(name), "rename it to ")
+				if _, err := os.Lstat(at); err == nil && !sameFile(at, filepath.Join(u.Path, right)) {
+					add(name, d.Advice(name)) // it is not read under another spelling
+				}
+			}
 		} else {
-			files := d.Files()
 			entries, _ := os.ReadDir(u.Path)
 			for _, e := range entries {
-				if slices.Contains(files, e.Name()) {
-					u.Keys = append(u.Keys, e.Name())
-				} else if known := otherCase(u.Path, e.Name()); d.Project == ".claude" && known != "" {
-					u.Keys = append(u.Keys, e.Name())
-					u.Advice[e.Name()] = "rename it to " + known
+				if slices.Contains(files, e.Name()) && !isEmpty(filepath.Join(u.Path, e.Name())) {
+					add(e.Name(), d.Advice(e.Name()))
+				} else if d.Program == "claude-files" {
+					if advice := misspelt(u.Path, e.Name(), base == home); advice != "" {
+						add(e.Name(), advice)
+					}
 				}
 			}
 		}
-		if len(u.Keys) > 0 {
+		i := slices.IndexFunc(all, func(o UnusedSettings) bool { return o.Path == u.Path })
+		switch {
+		case len(u.Keys) == 0:
+		case i < 0:
 			all = append(all, u)
+		default:
+			all[i].Keys = append(all[i].Keys, u.Keys...)
+			maps.Copy(all[i].Advice, u.Advice)
 		}
 	}
 	for _, d := range config.OtherDirs() {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/engine/project/config"
@@ -20,11 +21,11 @@ func TestOtherFiles(t *testing.T) {
 			}
 			dir := filepath.Join(at[0], filepath.FromSlash(at[1]))
 			for _, name := range d.Files() {
-				if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+				if err := os.MkdirAll(filepath.Join(dir, name, "x"), 0o700); err != nil {
 					t.Fatal(err)
 				}
 			}
-			want[dir] = d.Files()
+			want[dir] = append(want[dir], d.Files()...)
 		}
 	}
 	got := otherFiles(home, []string{root})
@@ -97,12 +98,26 @@ func TestMisnamed(t *testing.T) {
 	write(filepath.Join(dir, "settings.json"))
 	write(filepath.Join(dir, "Output-Styles", "x"))
 	for name, known := range map[string]string{"Settings.JSON": "settings.json", "settings.json": "", "rules": "",
-		"other": "", "Output-Styles": "output-styles"} {
+		"other": "", "Output-Styles": "output-styles", "agents.MD": "AGENTS.md"} {
 		if known != "" && sameFile(filepath.Join(dir, known), filepath.Join(dir, name)) {
 			known = "" // the file system ignores the letter case
 		}
-		if got := otherCase(dir, name); got != known {
+		if known != "" {
+			known = "rename it to " + known
+		}
+		if got := misspelt(dir, name, false); got != known {
 			t.Errorf("%s: %q, want %q", name, got, known)
+		}
+	}
+	if got := misspelt(dir, "agents.md", true); got != "rename it to CLAUDE.md" {
+		t.Errorf("agents.md of the user: %q", got)
+	}
+	for name, want := range map[string]string{"setting.local.json": "settings are in", "settings.json.local": "settings are in",
+		"permissions.yaml": "settings are in", "hooks.yml": "hooks are in", "mcp_servers.json": "move its servers",
+		"mcp-needs-auth-cache.json": "", "remote-settings.json": "", "settings.json.bak": "", "settings.example.json": "",
+		"settings.md": "", "hooks": "", "mcp": "", "todos.json": ""} {
+		if got := misspelt(dir, name, false); want == "" && got != "" || !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }

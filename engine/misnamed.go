@@ -68,17 +68,51 @@ func readable(kind layout.Kind, name string) string {
 	return ""
 }
 
-// otherCase returns the name of a file or folder of Claude Code that one is called like in other letters; "": none. On
-// a file system that ignores the letter case it is that file.
-func otherCase(dir, name string) string {
+// misspelt says what to do about a file or folder in a folder .claude that nobody reads, but that is called nearly like
+// one that is read; "": it is something else.
+func misspelt(dir, name string, ofUser bool) string {
 	for _, row := range layout.Rows() {
 		known, ok := strings.CutPrefix(row.Path, ".claude/")
-		if ok && known != name && strings.EqualFold(known, name) &&
-			!sameFile(filepath.Join(dir, known), filepath.Join(dir, name)) {
-			return known
+		switch {
+		case !ok || !strings.EqualFold(known, name):
+		case ofUser && known == "AGENTS.md" && name != known:
+			return "rename it to CLAUDE.md"
+		case known != name && !sameFile(filepath.Join(dir, known), filepath.Join(dir, name)):
+			return "rename it to " + known // on a file system that ignores the letter case it is that file
+		default:
+			return ""
+		}
+	}
+	return meant(name)
+}
+
+// meant says where the settings, hooks or servers belong that a file seems to have by its name.
+func meant(name string) string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("._- ", r) })
+	if len(words) < 2 || !slices.Contains([]string{"json", "jsonc", "json5", "toml", "yaml", "yml", "local"},
+		words[len(words)-1]) || slices.ContainsFunc(words, func(w string) bool {
+		return slices.Contains([]string{"cache", "auth", "oauth", "remote", "backup", "bak", "old", "example", "sample",
+			"template", "schema", "lock", "state", "log"}, w)
+	}) {
+		return "" // such as what the program stores
+	}
+	for _, w := range words {
+		switch w {
+		case "setting", "settings", "permission", "permissions":
+			return "settings are in settings.json: knack help settings"
+		case "hook", "hooks":
+			return `hooks are in settings.json, under "hooks": knack help hooks`
+		case "mcp":
+			return "move its servers to .mcp.json in the project, or knack mcp add"
 		}
 	}
 	return ""
+}
+
+// isEmpty reports whether a path is a directory with nothing that a person put there.
+func isEmpty(path string) bool {
+	entries, err := os.ReadDir(path)
+	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") })
 }
 
 func sameFile(a, b string) bool {

@@ -34,12 +34,8 @@ func (m *Models) ownVariable(name string) string {
 	return v
 }
 
-// withoutEffect are variables that choose how Claude Code reaches a model, which has no equal here.
-var withoutEffect = []string{"CLAUDE_CODE_USE_FOUNDRY", "ANTHROPIC_UNIX_SOCKET", "CLAUDE_CODE_CLIENT_CERT",
-	"CLAUDE_CODE_MAX_OUTPUT_TOKENS", "MAX_THINKING_TOKENS"}
-
-// otherPlaces are those of these variables that send all requests of Claude Code to another place.
-var otherPlaces = withoutEffect[:2]
+// otherPlaces are variables that send all requests of Claude Code to another place, which has no equal here.
+var otherPlaces = []string{"CLAUDE_CODE_USE_FOUNDRY", "ANTHROPIC_UNIX_SOCKET"}
 
 // switchedOn reports whether the value of a switch of Claude Code turns it on, or whether a variable is set.
 func switchedOn(value string) bool { return value != "" && value != "0" && value != "false" }
@@ -58,16 +54,19 @@ func (f *Foreign) readEnvironment() {
 			f.tiers[tier] = name
 		}
 	}
-	for _, name := range withoutEffect {
+	for _, name := range append(config.OtherVariables(), otherPlaces...) {
 		if switchedOn(env.Get(name)) {
 			f.unused = addUnused(f.unused, "the environment", name)
 		}
 	}
 }
 
-// addHeaders adds the headers of ANTHROPIC_CUSTOM_HEADERS, lines of the form Name: Value.
+// customHeaders is the variable with headers for Anthropic, or for what stands in its place.
+const customHeaders = "ANTHROPIC_CUSTOM_HEADERS"
+
+// addHeaders adds the headers of customHeaders, lines of the form Name: Value.
 func (m *Models) addHeaders(e *llm.Endpoint) {
-	for line := range strings.Lines(m.Env.Get("ANTHROPIC_CUSTOM_HEADERS")) {
+	for line := range strings.Lines(m.getenv(customHeaders)) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
 		if name = strings.TrimSpace(name); !ok || name == "" {
 			continue
@@ -85,7 +84,7 @@ func (m *Models) client(proxy string) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	trusted, err := authority.Config(m.Env.Get)
+	trusted, err := authority.Config(m.getenv)
 	if bad, ok := errors.AsType[*authority.Error](err); ok {
 		return nil, &Error{Err: fmt.Errorf("%s: %w", bad.Variable, bad.Err), Hint: "unset " + bad.Variable, Exit: ExitUsage}
 	}

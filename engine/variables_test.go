@@ -1,11 +1,15 @@
 package engine
 
 import (
+	"encoding/json"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/run/llm"
@@ -56,5 +60,56 @@ func TestVariables(t *testing.T) {
 		if _, err := m.Default(t.Context(), "openai/gpt-6-luna"); err == nil {
 			t.Errorf("%s counts", file)
 		}
+	}
+}
+
+// TestVariablesOfSettings: certificates and headers count in the env of the user's settings of Claude Code, too, but no
+// headers where their address does not.
+func TestVariablesOfSettings(t *testing.T) {
+	var header http.Header
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header = r.Header
+		w.WriteHeader(http.StatusTeapot)
+	}))
+	defer server.Close()
+	for _, refused := range []bool{false, true} {
+		home := t.TempDir()
+		ca := filepath.Join(home, "ca.pem")
+		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+		set := map[string]string{"NODE_EXTRA_CA_CERTS": ca, customHeaders: "X-Team: a"}
+		if refused {
+			set["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:1"
+		}
+		text, err := json.Marshal(map[string]any{"env": set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.WriteFile(ca, block, 0o600), os.Mkdir(filepath.Join(home, ".claude"), 0o700),
+			os.WriteFile(filepath.Join(home, ".claude", "settings.json"), text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		env := map[string]string{"HOME": home, "ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.URL}
+		e, err := Open(t.Context(), Options{Dir: t.TempDir(), Env: func(name string) string { return env[name] }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		model, err := e.Models().Default(t.Context(), "anthropic/claude-haiku-5-5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		header = nil
+		_, err = llm.Ask(t.Context(), model, &llm.Request{Messages: []llm.Message{{Role: llm.User,
+			Parts: []llm.Part{llm.Text("hi")}}}})
+		if header == nil {
+			t.Fatalf("the server was not reached: %v", err)
+		}
+		if got := header.Get("X-Team"); (got == "a") == refused {
+			t.Errorf("address refused: %t, header %q", refused, got)
+		}
+		named := strings.Contains(fmt.Sprint(e.Project().Foreign().Unused()), customHeaders)
+		if named != refused {
+			t.Errorf("address refused: %t, headers named: %t", refused, named)
+		}
+		e.Close()
 	}
 }

@@ -136,7 +136,8 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 			x.Problems = append(x.Problems, q)
 		}
 	}
-	for _, q := range p.TextProblems() {
+	_, ofServers := p.Servers() // a start reads only the project's files of them
+	for _, q := range slices.Concat(ofServers, p.TextProblems()) {
 		if !slices.Contains(x.Problems, q) {
 			x.Problems = append(x.Problems, q)
 		}

@@ -81,9 +81,21 @@ type OAuth struct {
 	ClientSecret string `json:"clientSecret,omitempty"`
 	// ClientDocument is the URL of a metadata document that describes the client, for servers that support
 	// this. Its redirect URI is http://127.0.0.1/callback.
-	ClientDocument string   `json:"clientMetadataUrl,omitempty"`
-	CallbackPort   int      `json:"callbackPort,omitempty"` // 0: any port
-	Scopes         []string `json:"scopes,omitempty"`
+	ClientDocument string `json:"clientMetadataUrl,omitempty"`
+	CallbackPort   int    `json:"callbackPort,omitempty"` // 0: any port
+	Scopes         Scopes `json:"scopes,omitempty"`
+}
+
+// Scopes are what a login asks for. In a file they may also be one string, with spaces between them, as in Claude Code.
+type Scopes []string
+
+func (s *Scopes) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*s = strings.Fields(one)
+		return nil
+	}
+	return json.Unmarshal(data, (*[]string)(s))
 }
 
 // Remote reports whether the server is reached over a network.

@@ -25,6 +25,8 @@ func TestParse(t *testing.T) {
 		{`{"a":{"url":"https://x/mcp"},"b":{"type":"streamable-http","url":"https://y"}}`,
 			"a http https://x/mcp, b http https://y"},
 		{`{"a":{"type":"sse","url":"https://x"}}`, "a http https://x"},
+		{`{"a":{"url":"https://x","oauth":{"scopes":"read write"}},"b":{"url":"https://y","oauth":{"scopes":["read"]}}}`,
+			"a http https://x, b http https://y"},
 		{`{"a":{}}`, "! neither a command nor a url"},
 		{`{"a":{"command":"c","url":"https://x"}}`, "! both a command and a url"},
 		{`{"a":{"command":"c","disabled":true},"b":{"command":"d"}}`, "b stdio d ! MCP server a is off, by its key disabled"},

@@ -105,21 +105,8 @@ func notesOf(p *engine.Project) notes {
 		n.User = filepath.Join(base, "user")
 		n.Project = filepath.Join(base, "projects", hex.EncodeToString(sum[:8]))
 	}
-	if dir := p.Env().ClaudeDir(); dir != "" {
-		n.Claude = filepath.Join(dir, "projects", notAlphanumeric(root), "memory")
-	}
+	n.Claude = p.Env().ClaudeNotes(root)
 	return n
-}
-
-// notAlphanumeric replaces what is neither a letter nor a digit of ASCII by a hyphen, as Claude Code does in the names
-// of directories of projects.
-func notAlphanumeric(path string) string {
-	return strings.Map(func(r rune) rune {
-		if '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '-'
-	}, path)
 }
 
 // options returns the options of the tool for the notes.

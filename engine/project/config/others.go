@@ -61,7 +61,8 @@ type OtherDir struct {
 // else of Codex, OpenCode, Cursor and Gemini CLI.
 func OtherDirs() []OtherDir {
 	return []OtherDir{{"claude-files", ".claude", ".claude"}, {"claude-hooks", ".claude/hooks", ".claude/hooks"},
-		{"pi-files", ".pi/agent", ".pi"},
+		{"claude-user", ".claude", ""}, {"claude-project", "", ".claude"}, {"pi-files", ".pi/agent", ".pi"},
+		{"agents", ".agents", ".agents"},
 		{"codex", ".codex", ".codex"}, {"opencode", ".config/opencode", ".opencode"},
 		{"cursor", ".cursor", ".cursor"}, {"gemini", ".gemini", ".gemini"},
 		{"github", "", ".github"}, {"junie", "", ".junie"}, {"kiro", ".kiro", ".kiro"}, {"roo", "", ".roo"},
@@ -79,6 +80,9 @@ func (d OtherDir) Files() (names []string) {
 	return names
 }
 
+// Advice returns what a person can do who has one of Files.
+func (d OtherDir) Advice(name string) string { return others()[d.Program+" "+name].advice }
+
 // Advice returns what a person can do who has set a key of another program's settings that has no effect; "": nothing.
 // path is the file.
 func Advice(path, name string) string {
@@ -89,11 +93,8 @@ func Advice(path, name string) string {
 	if program := keyProgram(path); program != "" {
 		return others()[program+" "+name].advice
 	}
-	for _, d := range OtherDirs() {
-		if o, ok := others()[d.Program+" "+name]; ok && (d.Program == "root" || strings.HasSuffix(path, "/"+d.Home) ||
-			strings.HasSuffix(path, "/"+d.Project)) {
-			return o.advice
-		}
+	if IsClaudes(name) { // of the environment
+		name = "env." + name
 	}
 	if variable, ok := strings.CutPrefix(name, "env."); ok && IsClaudes(variable) &&
 		others()["claude "+name].advice == "" {
@@ -178,6 +179,17 @@ func OtherKeys(path string) (keys []string, ok bool) {
 	}
 	delete(top, "$schema")
 	return slices.Sorted(maps.Keys(top)), true
+}
+
+// OtherVariables returns the variables of Claude Code without effect here about which something can be done, sorted.
+func OtherVariables() (names []string) {
+	for key := range others() {
+		if name, ok := strings.CutPrefix(key, "claude env."); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // IsClaudes reports whether a variable is one that Claude Code itself reads. Whoever set it meant Claude Code, even

@@ -204,16 +204,16 @@ func TestOthers(t *testing.T) {
 	}
 	for _, d := range OtherDirs() {
 		for _, name := range d.Files() { // TestOtherFiles of engine writes each
-			how := Advice("/x/"+d.Project, name)
+			how := d.Advice(name)
 			if how == "" {
 				t.Errorf("%s: nothing says what to do", name)
 			}
 			at := strings.TrimPrefix(d.Project+"/", "./") + name
 			if d.Home != "" && d.Home != d.Project {
-				at += ", ~/" + d.Home + "/" + name
+				at = strings.TrimPrefix(at+", ~/"+d.Home+"/"+name, "/"+name+", ")
 			}
-			program := map[string]string{"claude-files": "Claude Code", "claude-hooks": "Claude Code", "pi-files": "Pi",
-				"codex": "Codex", "opencode": "OpenCode"}[d.Program]
+			program := map[string]string{"claude-files": "Claude Code", "claude-hooks": "Claude Code",
+				"claude-user": "Claude Code", "claude-project": "Claude Code", "pi-files": "Pi", "codex": "Codex", "opencode": "OpenCode"}[d.Program]
 			add(cmp.Or(program, "Others"), "file", at, "named", how)
 		}
 	}
