@@ -323,7 +323,7 @@ func (p *Project) localContext(dir string, git *permission.Git, box *sandbox.San
 		Own:       p.options.Env.OwnDirs(),
 		Protected: slices.Concat(p.config.Settings.Permissions.ProtectedPaths, p.options.namedFiles(p.dir)),
 		Borders:   p.config.Borders(),
-		GitEnv:    git != nil, Git: git, Untrusted: !p.trust.Trusted(),
+		GitEnv:    git != nil, Git: git, Untrusted: !p.options.NewDir && !p.trust.Trusted(),
 		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },
 		Open:     func(path string) bool { return box != nil && box.Opens(path) },
 	}

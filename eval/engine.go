@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -49,7 +50,9 @@ const (
 )
 
 // allowed is what a trial may do without a question; everything happens in its directory, commands in the sandbox.
-func allowed() []any { return []any{"Skill", "Bash", "Read(./**)", "Edit(./**)", "Write(./**)"} }
+func allowed(dir string) []any {
+	return []any{"Skill", "Bash", "Read(./**)", "Edit(./**)", "Write(./**)", "Edit(/" + filepath.ToSlash(dir) + "/.git)"}
+}
 
 // Run is a Runner.
 func (e *Engines) Run(ctx context.Context, t Task) (out Outcome, err error) {
@@ -140,12 +143,12 @@ func (e *Engines) version(c Config) *knack.Skill {
 // options returns those of an engine in the directory of a trial.
 func (e *Engines) options(dir string) engine.Options {
 	o := e.Options
-	o.Dir, o.Bare = dir, true
+	o.Dir, o.NewDir, o.Bare = dir, true, true
 	values := maps.Clone(o.Values)
 	if values == nil {
 		values = map[string]any{}
 	}
-	values["permissions.allow"] = allowed()
+	values["permissions.allow"] = allowed(dir)
 	values["permissions.defaultMode"] = "default"
 	values["sandbox.mode"] = "require"
 	o.Values = values

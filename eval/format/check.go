@@ -67,8 +67,13 @@ func (r *reader) check(v *value) (c eval.Check, ok bool) {
 	}
 	known := types()
 	if c.Type, ok = known[called]; !ok {
+		like := similar.Names(called, slices.Sorted(maps.Keys(known)))
+		if len(like) == 0 && v.get("text") != nil && v.get("value", "pattern", "path", "file", "command") == nil {
+			c.Type = eval.Judged // a sentence with a label, such as {"text": "…", "type": "boolean"}
+			return c, true
+		}
 		hint := "the types are " + ownTypes()
-		if like := similar.Names(called, slices.Sorted(maps.Keys(known))); len(like) > 0 {
+		if len(like) > 0 {
 			hint = "write " + like[0] + "; " + hint
 		}
 		r.problem(name, hint, "there is no type %q of assertions", name.scalar())

@@ -101,7 +101,7 @@ func TestMistakes(t *testing.T) {
   {"id": 3, "assertions": ["no prompt"]},
   {"id": 4, "prompt": "nothing is checked"},
   {"id": 5, "prompt": "no such file", "files": ["../../etc/passwd"], "assertions": ["yes"]},
-  {"id": 6, "prompt": "a type", "assertions": ["yes", {"type": "file_exist", "path": "x"}]},
+  {"id": 6, "prompt": "a type", "assertions": [{"text": "yes", "type": "boolean"}, {"text": "x is there", "type": "file_exist", "path": "x"}]},
   {"id": 7, "prompt": "a pattern", "assertions": ["yes", {"type": "regex", "value": "("}]},
   {"id": 8, "prompt": "a path", "assertions": ["yes", {"type": "file-exists", "path": "../x"}]},
   {"id": 9, "prompt": "a number", "runs": 0, "assertions": ["yes"]},
@@ -124,7 +124,7 @@ evals.json:3:10: another case has the ID 1: this one is called 1-2 (give each ca
 evals.json:4:3: the case has no prompt (add "prompt": "what a user says")
 evals.json:5:3: the case 4 has nothing that is checked (add "assertions": ["what must be true of the result"])
 evals.json:6:49: the case 5 needs the file ../../etc/passwd, and there is no such file (paths begin at the folder of the skill)
-evals.json:7:64: there is no type "file_exist" of assertions (write file-exists; the types are judge, contains, regex, file-exists, file-contains, file-regex, transcript-regex, json-path, command, snapshot, tool-used, tool-order)
+evals.json:7:115: there is no type "file_exist" of assertions (write file-exists; the types are judge, contains, regex, file-exists, file-contains, file-regex, transcript-regex, json-path, command, snapshot, tool-used, tool-order)
 evals.json:8:58: error parsing regexp: missing closing ): ` + "`(`" + ` (the syntax is that of Go: https://pkg.go.dev/regexp/syntax)
 evals.json:9:55: the path "../x" leads out of the directory of the trial
 evals.json:10:43: runs must be a whole number from 1 to 1000

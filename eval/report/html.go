@@ -289,7 +289,7 @@ func (p page) query(skill string, q eval.QueryResult) {
 	case ran == 0:
 		class, result = "mild", "not asked"
 	case q.OK == 0:
-		class, result = "bad", "wrong"
+		class, result = "bad", map[bool]string{true: "not called", false: "called"}[q.Should]
 	case q.OK < ran:
 		class, result = "mild", fmt.Sprintf("%d of %d right", q.OK, ran)
 	}

@@ -15,7 +15,7 @@ type bar struct {
 const (
 	plotLeft  = 110.0
 	plotWidth = 400.0
-	plotAll   = 640.0
+	plotAll   = 660.0
 )
 
 // bars draws shares from 0 to 1, each with its interval as a line.

@@ -234,8 +234,8 @@ func unique(names []string) (all []string) {
 // quoted returns the beginning of a query in quotation marks.
 func quoted(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > 90 {
-		s = string(r[:89]) + "…"
+	if r := []rune(s); len(r) > 160 {
+		s = string(r[:159]) + "…"
 	}
 	return "“" + plain.Line(s) + "”"
 }
@@ -274,7 +274,7 @@ func difference(d eval.Difference) string {
 	return s
 }
 
-// caseLines writes a case and the checks that failed with the skill.
+// caseLines writes a case, and of the trials with the skill that failed what did: checks, and the first calls.
 func caseLines(b *bytes.Buffer, c eval.CaseResult) {
 	var rates []string
 	for _, x := range c.Configs {
@@ -299,8 +299,16 @@ func caseLines(b *bytes.Buffer, c eval.CaseResult) {
 			switch {
 			case x.Skipped != "":
 				say("not checked", x.String()+": "+x.Skipped)
-			case !x.Passed:
+			case x.Passed:
+			case x.Type == eval.CommandExits && x.Evidence != "":
+				say("failed", x.String()+": "+quoted(x.Evidence))
+			default:
 				say("failed", x.String())
+			}
+		}
+		for _, s := range t.Steps {
+			if s.Error && !t.Passed && len(said) < 2*fewMisses {
+				say("error of "+plain.Line(s.Tool), quoted(s.Text))
 			}
 		}
 	}

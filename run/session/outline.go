@@ -109,7 +109,8 @@ func (o *Outline) continues(f io.ReaderAt, info os.FileInfo) bool {
 func (o *Outline) Header() Header { return o.log.header }
 
 // Damage describes the parts of the file that could not be read, one sentence each. Of most lines only the form was
-// checked: an entry whose content cannot be decoded is missing from what [Outline.Entries] returns.
+// checked, of long ones only that of the ends: an entry whose content cannot be decoded is missing from what
+// [Outline.Entries] returns.
 func (o *Outline) Damage() []string { return o.log.damage }
 
 // Totals returns the sums over the branch.

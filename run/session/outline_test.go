@@ -198,6 +198,25 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+// TestBriefLong: a long line is read at its ends, unless it may be more or less than one entry.
+func TestBriefLong(t *testing.T) {
+	const head = `{"id":7,"parent":6,"time":"2026-01-01T00:00:00Z","type":"result","result":{"parts":[{"text":"`
+	text := strings.Repeat("x", longLine)
+	for line, want := range map[string]bool{
+		head + text + "\"}]}}\n":                                        true,
+		head + text + "\"}]}}":                                          true,
+		head + text + "\"}],\"spent\":[{\"cost\":1}]}}\n":               false, // decoded whole, for what was spent
+		head + text + "\n":                                              false,
+		head + text + "\x00\"}]}}\n":                                    false,
+		head + text + `{"id":8,"parent":7,"type":"result","result":{}}`: false,
+		strings.Replace(head, `"parent":6,`, "", 1) + text + "\"}]}}\n": true, // checked whole
+	} {
+		if got, ok := scanEntry([]byte(line)); ok != want || ok && (got.ID != 7 || got.Result == nil) {
+			t.Errorf("%.80s … %q: %v, %v", line, line[max(0, len(line)-50):], got, ok)
+		}
+	}
+}
+
 func smallUsage(a *Answer) *Answer {
 	if a != nil {
 		a.Usage.CacheRead = 123456789
@@ -228,7 +247,7 @@ func FuzzBrief(f *testing.F) {
 	f.Add([]byte(`{"id":1,"parent":0,"type":"","":{}}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		got, ok := scanEntry(line)
-		if !ok {
+		if !ok || len(line) > longLine { // of a long line, only the ends are read
 			return
 		}
 		if !json.Valid(line) {

@@ -9,7 +9,8 @@ import (
 )
 
 // brief decodes a line without its texts, at a small part of the cost: what [Outline] gives its callers. The line is
-// checked as far as its form as JSON goes. Whatever is unusual in it is decoded whole.
+// checked as far as its form as JSON goes, and a long one only at its beginning and its end. Whatever is unusual in it
+// is decoded whole.
 func brief(line []byte) (Entry, error) {
 	if e, ok := scanEntry(line); ok {
 		return e, nil
@@ -27,14 +28,14 @@ type scan struct {
 // scanEntry decodes the lines that most of a long session consists of; ok is false for all others.
 func scanEntry(line []byte) (e Entry, ok bool) {
 	s := scan{b: line}
-	body := 0
+	body, parent := 0, false
 	var member []byte
 	s.object(func(key []byte) {
 		switch string(key) {
 		case "id":
 			e.ID = s.int()
 		case "parent":
-			e.Parent = s.int()
+			e.Parent, parent = s.int(), true
 		case "time":
 			s.skip()
 		case "type":
@@ -42,6 +43,9 @@ func scanEntry(line []byte) (e Entry, ok bool) {
 		default:
 			s.bad = s.bad || body > 0 || !bytes.HasPrefix(s.b[s.i:], []byte{'{'})
 			body, member = s.i, key
+			if parent && e.ID > 0 && e.Type.bulky() && s.ends() {
+				return
+			}
 			s.skip()
 		}
 	})
@@ -52,6 +56,25 @@ func scanEntry(line []byte) (e Entry, ok bool) {
 	s.i = body
 	s.body(&e)
 	return e, !s.bad
+}
+
+// bulky reports whether nothing in the content of an entry is wanted that [spends] does not find.
+func (t Type) bulky() bool { return t != "" && t != TypeUser && t != TypeAnswer }
+
+// longLine is from how many bytes on a line is read only at its ends. Most bytes of a session are in the results of
+// tools, and reading them would take most of the time.
+const longLine = 2 << 10
+
+// ends goes to the last bracket of a long line, if it ends as an entry does. It must have no zeros, which a file system
+// can leave in the place of what was not written, and no second entry behind one whose end was not.
+func (s *scan) ends() bool {
+	line := bytes.TrimSuffix(s.b, []byte("\n"))
+	if s.bad || len(line) < longLine || !bytes.HasSuffix(line, []byte("}}")) || bytes.IndexByte(line, 0) >= 0 ||
+		bytes.Contains(line[s.i:], []byte(`,"parent":`)) {
+		return false
+	}
+	s.i = len(line) - 1
+	return true
 }
 
 // briefType returns the type that a word names; "" for the types of which all is wanted.

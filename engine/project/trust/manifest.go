@@ -37,12 +37,18 @@ const manifestHead = "knack manifest 1\n"
 // readManifest hashes a skill's folder. root means that it is a skills root, see [skilldir.Walk].
 // Links are recorded but not followed. Anything other than a file, directory or link is an error.
 func readManifest(dir string, root bool) (manifest, error) {
+	m, _, err := readFolder(dir, root, "")
+	return m, err
+}
+
+// readFolder is readManifest that also returns the content of a file, as it was hashed; nil: it is not there, or larger
+// than MaxFile.
+func readFolder(dir string, root bool, file string) (m manifest, content []byte, err error) {
 	in, err := regular.Root(dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer in.Close()
-	var m manifest
 	var total int64
 	sum := sha256.New()
 	var buf []byte
@@ -88,8 +94,17 @@ func readManifest(dir string, root bool) (manifest, error) {
 			if need := int(min(max(info.Size()+1, 512), 64<<10)); need > len(buf) { // most files are small
 				buf = make([]byte, need)
 			}
-			if e.size, err = io.CopyBuffer(sum, io.LimitReader(f, maxFolderBytes-total+1), buf); err != nil {
+			var to io.Writer = sum
+			var text *bytes.Buffer
+			if name == file && info.Size() <= MaxFile {
+				text = bytes.NewBuffer([]byte{})
+				to = io.MultiWriter(sum, text)
+			}
+			if e.size, err = io.CopyBuffer(to, io.LimitReader(f, maxFolderBytes-total+1), buf); err != nil {
 				return err
+			}
+			if text != nil && e.size <= MaxFile {
+				content = text.Bytes()
 			}
 		default:
 			return fmt.Errorf("%s: not a file, directory or link", name)
@@ -101,7 +116,7 @@ func readManifest(dir string, root bool) (manifest, error) {
 		m = append(m, e)
 		return nil
 	})
-	return m, err
+	return m, content, err
 }
 
 func (m manifest) text() []byte {

@@ -8,8 +8,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/ignore"
@@ -136,7 +139,7 @@ func (p *Project) SkillDiff(k *knack.Skill) (string, error) {
 	}
 	defer root.Close()
 	s := scan{p: p, root: root, seen: map[string]bool{}}
-	s.skill(Skill, k)
+	s.skill(Skill, k, s.folder(Skill, k))
 	var text strings.Builder
 	for _, it := range s.items {
 		text.WriteString(p.Diff(it))
@@ -241,8 +244,8 @@ func (s *scan) skills(ctx context.Context, dir string, row layout.Row) {
 			s.incomplete(path.Join(dir, row.Path), err)
 		}
 	}
-	for _, k := range found {
-		s.skill(row.Kind, k)
+	for i, folder := range s.folders(row.Kind, found) {
+		s.skill(row.Kind, found[i], folder)
 	}
 	for _, p := range problems {
 		rel, ok := s.p.rel(p.Path)
@@ -258,24 +261,17 @@ func (s *scan) skills(ctx context.Context, dir string, row layout.Row) {
 	}
 }
 
-// skill adds a skill that the search found.
-func (s *scan) skill(kind Kind, k *knack.Skill) {
+// skill adds a skill that the search found, with what folder returned for it.
+func (s *scan) skill(kind Kind, k *knack.Skill, folder *Item) {
 	at, ok := s.p.rel(k.Path)
 	if !ok {
 		return
 	}
 	target, inside := below(s.p.real, k.ID) // where its content is
-	if !strings.EqualFold(path.Base(at), "SKILL.md") || kind == Command {
+	if folder == nil {
 		s.file(kind, at)
 	} else {
-		dir, out := k.Dir, ""
-		if real, err := filepath.EvalSymlinks(k.Dir); err == nil {
-			dir = real
-			if _, in := below(s.p.real, real); !in {
-				out = real
-			}
-		}
-		s.folder(path.Dir(at), dir, path.Base(at), out)
+		s.add(*folder)
 	}
 	if last := len(s.items) - 1; last >= 0 && slices.Contains(s.p.Bundled, k.Name) &&
 		(s.items[last].Path == at || s.items[last].Path == path.Dir(at)) {
@@ -349,35 +345,58 @@ func (s *scan) linkTarget(at string) string {
 	return real
 }
 
-// folder adds a skill that is a folder.
-func (s *scan) folder(at, dir, entry, target string) {
-	it := Item{Kind: Skill, Path: at, Target: target, entry: entry, dir: dir}
-	m, err := readManifest(dir, layout.IsSkillsRoot(at))
-	if err != nil {
-		it.Refused = err.Error()
-	} else {
-		it.list, it.Hash, it.Files = m, m.hash(), len(m)
-		for _, e := range m {
-			if e.path == entry {
-				it.main = e.hash
+// folders calls folder for many skills, several at a time: all of their files are read.
+func (s *scan) folders(kind Kind, skills []*knack.Skill) []*Item {
+	items := make([]*Item, len(skills))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(skills)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(skills); i = int(next.Add(1)) - 1 {
+				items[i] = s.folder(kind, skills[i])
 			}
-		}
-		if it.main == "" {
-			it.Refused = entry + " is not a file of the folder"
-		}
-		root, err := regular.Root(dir)
-		if err == nil {
-			// The file is read a second time for the hash of its head. That hash is valid only if this is still
-			// the file that was hashed above.
-			if data, err := readRegular(root, entry); err == nil && hash(data) == it.main {
-				it.head = headOf(data)
-				it.Loads, it.Commands = loads(Skill, at, data), commands(Skill, data)
+		})
+	}
+	wg.Wait()
+	return items
+}
+
+// folder reads a skill that is a folder; nil: it is a file.
+func (s *scan) folder(kind Kind, k *knack.Skill) *Item {
+	at, ok := s.p.rel(k.Path)
+	entry := path.Base(at)
+	if !ok || kind == Command || !strings.EqualFold(entry, "SKILL.md") {
+		return nil
+	}
+	it := Item{Kind: Skill, Path: path.Dir(at), entry: entry, dir: k.Dir}
+	if k.ID != k.Path { // there is a link somewhere
+		if real, err := filepath.EvalSymlinks(k.Dir); err == nil {
+			it.dir = real
+			if _, in := below(s.p.real, real); !in {
+				it.Target = real
 			}
-			it.Loads = append(it.Loads, m.summary()...)
-			root.Close()
 		}
 	}
-	s.add(it)
+	m, data, err := readFolder(it.dir, layout.IsSkillsRoot(it.Path), entry)
+	if err != nil {
+		it.Refused = err.Error()
+		return &it
+	}
+	it.list, it.Hash, it.Files = m, m.hash(), len(m)
+	for _, e := range m {
+		if e.path == entry {
+			it.main = e.hash
+		}
+	}
+	if it.main == "" {
+		it.Refused = entry + " is not a file of the folder"
+	}
+	if data != nil {
+		it.head = headOf(data)
+		it.Loads, it.Commands = loads(Skill, it.Path, data), commands(Skill, data)
+	}
+	it.Loads = append(it.Loads, m.summary()...)
+	return &it
 }
 
 func headOf(data []byte) string { return hash(data[:min(len(data), HeadSize)]) }

@@ -237,6 +237,7 @@ func (f *evalFlags) base() (*eval.Results, error) {
 // A bench has the skills that are evaluated and those beside them.
 type bench struct {
 	cat    *knack.Catalog
+	verify func(*knack.Skill) error // that a skill is as it was approved
 	finder knack.Finder
 	view   knack.View
 	skills []*suite.Suite
@@ -284,6 +285,11 @@ func (f *evalFlags) open(ctx context.Context, args []string) (*bench, error) {
 	}
 	for _, name := range names {
 		s := w.cat.Skill(name)
+		if dir := w.untrustedDir(name); s == nil && dir != "" { // as if its directory were named
+			args = slices.Clone(args)
+			args[slices.Index(args, name)] = dir
+			return f.open(ctx, args)
+		}
 		if s == nil {
 			return nil, &engine.Error{Err: fmt.Errorf("there is no skill or directory %s here", plain.Line(name)),
 				Hint: "knack skill list", Exit: engine.ExitUsage}
@@ -344,7 +350,7 @@ func (w *bench) load(ctx context.Context, f *evalFlags, dirs []string) error {
 			all = append(all, knack.Dir(dir, knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted}))
 		}
 	}
-	w.cat, w.view = knack.Load(ctx, all...), p.View()
+	w.cat, w.view, w.verify = knack.Load(ctx, all...), p.View(), p.VerifySkill
 	w.view.For = knack.ByModel
 	return nil
 }
@@ -357,6 +363,16 @@ func (w *bench) untrusted() (n int) {
 		}
 	}
 	return n
+}
+
+// untrustedDir returns the directory of a skill that is not used because it is not trusted; "": there is none.
+func (w *bench) untrustedDir(name string) string {
+	for _, e := range w.cat.Candidates() {
+		if e.State == knack.NotTrusted && e.Name() == name && strings.EqualFold(filepath.Base(e.Path), "SKILL.md") {
+			return filepath.Dir(e.Path)
+		}
+	}
+	return ""
 }
 
 // at returns the skill of a directory; nil: it is not in use.

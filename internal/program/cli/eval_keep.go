@@ -24,7 +24,7 @@ func (f *evalFlags) place(o *suite.Options, w *bench, s *suite.Suite) {
 		}
 		return
 	}
-	if _, err := os.Stat(o.Recordings); err == nil || !w.trusted(s.Skill) {
+	if _, err := os.Stat(o.Recordings); err == nil || w.trusted(s.Skill) == nil {
 		return
 	}
 	if dir := w.engine.Project().Env().StateFile("evals"); dir != "" {

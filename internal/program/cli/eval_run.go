@@ -174,7 +174,7 @@ func (w *bench) one(ctx context.Context, c *cobra.Command, f *evalFlags, o suite
 		defer remove()
 		o.Old = old
 	}
-	o.Commands = w.trusted(s.Skill) || f.trust
+	o.Commands = f.trust || w.unchanged(s.Skill)
 	f.place(&o, w, s)
 	kept := w.kept(s)
 	if f.resume {
@@ -193,16 +193,30 @@ func (w *bench) one(ctx context.Context, c *cobra.Command, f *evalFlags, o suite
 			Hint: "knack eval --help"}
 	}
 	keep(kept, p)
+	if o.Mode == record.Record || o.Mode == record.Auto {
+		hint := ""
+		if o.Base == "" {
+			hint = " (--recordings DIR keeps them elsewhere)"
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "knack: info: the recordings of %s are in %s%s\n", plain.Line(s.Skill.Name),
+			plain.Line(o.Recordings), hint)
+	}
 	return p, nil
 }
 
-// trusted reports whether the user has approved a skill, other than by naming its directory now.
-func (w *bench) trusted(s *knack.Skill) bool {
+// trusted returns the skill as the user has approved it, other than by naming its directory now; nil: that is not so.
+func (w *bench) trusted(s *knack.Skill) *knack.Skill {
 	for _, e := range w.cat.Candidates() {
 		if e.Skill != nil && e.Skill.ID == s.ID && e.Origin.Kind != knack.Explicit &&
 			e.Origin.Trust == knack.Trusted && e.Skill.Origin.Trust == knack.Trusted && e.State != knack.NotTrusted {
-			return true
+			return e.Skill
 		}
 	}
-	return false
+	return nil
+}
+
+// unchanged reports whether the files of a skill, among them its sets, are those that the user has approved.
+func (w *bench) unchanged(s *knack.Skill) bool {
+	approved := w.trusted(s)
+	return approved != nil && w.verify(approved) == nil
 }

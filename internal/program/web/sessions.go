@@ -136,8 +136,7 @@ func (s *Server) session(r *http.Request, p *page) error {
 	err = transcript.WriteEntries(&p.Buffer, x.between(number), transcript.Options{Summary: part.KnownTools().Line})
 	p.F("</div>\n")
 	p.pager(where, "/session", query)
-	p.F("<p class=\"soft\">%s, part %d of %d.</p>\n</div>\n",
-		plain.Count(x.entries, "record"), where.number, where.pages)
+	p.F("</div>\n")
 	return err
 }
 
