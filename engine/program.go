@@ -8,10 +8,9 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
-// withProgram returns an environment in which commands find the running program as knack after the rest of PATH, as
-// those in the sandbox do: by a link, because its own directory may be the workspace.
-func (p *Project) withProgram(environ []string) []string {
-	exe, dir := p.options.Program.Path, p.options.Env.StateFile("program")
+// withProgram returns an environment in which commands find the program exe as knack after the rest of PATH, as those
+// in the sandbox do: by a link in the directory dir, because that of the program may be the workspace.
+func withProgram(environ []string, exe, dir string) []string {
 	if exe == "" || dir == "" {
 		return environ
 	}
