@@ -20,117 +20,111 @@ const maxReadings = 64
 // a linked work tree or a copy of a batch what they say about the same files in the directory that it was made from.
 func (p *PathContext) meant(rules []Rule) []Rule {
 	all := slices.Clip(rules)
-	add := func(r Rule) {
-		if !slices.ContainsFunc(all, func(o Rule) bool { return o.Tool == r.Tool && o.Pattern == r.Pattern && o.Base == r.Base }) {
-			all = append(all, r)
-		}
-	}
-	for _, r := range rules {
-		if kind, _ := kindOf(r.Tool); r.Any || kind != KindRead && kind != KindEdit {
+	for i := range rules {
+		if kind, _ := kindOf(rules[i].Tool); rules[i].Any || kind != KindRead && kind != KindEdit {
 			continue
 		}
-		r.text = r.String()
-		for _, pattern := range readings(r.Pattern) {
-			other := r
-			other.Pattern = pattern
-			if base, rest := p.anchor(&other); strings.HasPrefix(rest, "../") {
-				other.Base = filepath.ToSlash(base)
-				for rest, up := strings.CutPrefix(rest, "../"); up; rest, up = strings.CutPrefix(rest, "../") {
-					other.Base, other.Pattern = path.Dir(other.Base), "/"+rest
-				}
+		for _, pattern := range readings(rules[i].Pattern) {
+			r := rules[i]
+			r.text, r.Pattern = r.String(), pattern
+			base, rest := p.anchor(&r)
+			for base != "" && strings.HasPrefix(rest, "../") {
+				base, rest = path.Dir(filepath.ToSlash(base)), rest[3:]
+				r.Base, r.Pattern = base, "/"+rest
 			}
-			if other.Pattern != r.Pattern {
-				add(other)
-			}
-			if here, ok := p.here(other); ok {
-				add(here)
+			all = with(all, &r)
+			if p.here(&r) {
+				all = with(all, &r)
 			}
 		}
 	}
 	return all
 }
 
-// readings returns what a pattern may mean, itself first.
+// with appends a rule, unless it is there.
+func with(all []Rule, r *Rule) []Rule {
+	for i := range all {
+		if o := &all[i]; o.Pattern == r.Pattern && o.Base == r.Base && o.Tool == r.Tool {
+			return all
+		}
+	}
+	return append(all, *r)
+}
+
+// readings returns what a pattern may mean, itself first: each other one differs by one rule of syntax from one before.
 func readings(pattern string) []string {
 	all := []string{pattern}
 	for i := 0; i < len(all) && len(all) < maxReadings; i++ {
-		for _, other := range reading(all[i]) {
+		reading(all[i], func(other string) {
 			if other != "" && !slices.Contains(all, other) {
 				all = append(all, other)
 			}
-		}
+		})
 	}
 	return all
 }
 
-// reading returns other patterns that a pattern may stand for, each by one difference of syntax.
-func reading(s string) (all []string) {
+// written are the beginnings and ends of patterns that others write, with what stands for the beginning here.
+var written = [...]struct{ begin, here, end string }{{`"`, "", `"`}, {"'", "", "'"}, {"`", "", "`"}, {"$HOME", "~", ""},
+	{"${HOME}", "~", ""}, {"%USERPROFILE%", "~", ""}, {"file:", "", ""}, {"", "", ":*"}}
+
+// reading calls add with other patterns that a pattern may stand for.
+func reading(s string, add func(string)) {
+	for _, w := range written {
+		if rest, ok := strings.CutPrefix(s, w.begin); ok && strings.HasSuffix(rest, w.end) {
+			add(w.here + strings.TrimSuffix(rest, w.end))
+		}
+	}
 	if open := strings.LastIndexByte(s, '{'); open >= 0 {
 		if list, rest, ok := strings.Cut(s[open+1:], "}"); ok && strings.Contains(list, ",") {
 			for choice := range strings.SplitSeq(list, ",") {
-				all = append(all, s[:open]+choice+rest)
+				add(s[:open] + choice + rest)
 			}
 		}
 	}
-	if n := len(s) - 1; n > 0 && s[0] == s[n] && strings.ContainsAny(s[:1], "\"'`") {
-		all = append(all, s[1:n])
-	}
-	for _, home := range []string{"$HOME", "${HOME}", "%USERPROFILE%"} {
-		if rest, ok := strings.CutPrefix(s, home); ok {
-			all = append(all, "~"+rest)
-		}
-	}
-	if rest, ok := strings.CutPrefix(s, "file:"); ok {
-		all = append(all, rest)
-	}
-	if rest, ok := strings.CutSuffix(s, ":*"); ok {
-		all = append(all, rest)
-	}
 	if i := strings.IndexByte(s, '\\'); i >= 0 && i+1 < len(s) && !strings.ContainsAny(s[i+1:i+2], `*?[]\`) {
-		all = append(all, strings.ReplaceAll(s, `\`, "/"))
+		add(strings.ReplaceAll(s, `\`, "/"))
 	}
-	if first, rest, _ := strings.Cut(strings.TrimPrefix(s, "/"), "/"); strings.HasPrefix(s, "/") && first != "" &&
-		rest != "" && !strings.ContainsAny(first, `*?[\`) {
-		all = append(all, "/"+s) // an absolute path
+	if len(s) > 1 && s[0] == '/' && s[1] != '/' && strings.IndexByte(s[1:], '/') > 0 &&
+		!strings.ContainsAny(s[:1+strings.IndexByte(s[1:], '/')], `*?[\`) {
+		add("/" + s) // an absolute path
 	}
-	return append(all, cleaned(s))
+	add(cleaned(s))
 }
 
 // cleaned returns a pattern without ".." and doubled slashes, where it has some.
 func cleaned(s string) string {
-	head, rest := "", s
-	for _, prefix := range []string{"//", "~/", "/", "./"} {
-		if cut, ok := strings.CutPrefix(s, prefix); ok {
-			head, rest = prefix, cut
-			break
-		}
+	n := 0 // of the beginning that says what it is relative to
+	for n < min(2, len(s)) && (s[n] == '/' || n == 0 && strings.IndexByte("~.", s[0]) >= 0 && strings.HasPrefix(s[1:], "/")) {
+		n++
 	}
-	if !strings.Contains(rest, "//") && !strings.HasPrefix(rest, "/") && !slices.Contains(strings.Split(rest, "/"), "..") {
+	rest := s[n:]
+	if !strings.Contains(rest, "//") && !strings.HasPrefix(rest, "/") && !strings.Contains("/"+rest, "/../") {
 		return s
 	}
-	if rest = path.Clean(strings.TrimLeft(rest, "/")); head == "" && strings.HasPrefix(rest, "../") {
-		head = "./"
+	if rest = path.Clean(strings.TrimLeft(rest, "/")); n == 0 && strings.HasPrefix(rest, "../") {
+		return "./" + rest
 	}
-	return head + rest
+	return s[:n] + rest
 }
 
-// here returns what a rule for files in the directory that this one was made from says about the same files here.
-func (p *PathContext) here(r Rule) (Rule, bool) {
-	base, pattern := p.anchor(&r)
+// here changes a rule for files in the directory that this one was made from to what it says about the same files here.
+func (p *PathContext) here(r *Rule) bool {
+	base, pattern := p.anchor(r)
 	if base == "" || base == p.Dir {
-		return r, false
+		return false
 	}
 	top, main := p.origin()
 	if main == "" {
-		return r, false
+		return false
 	}
 	for _, dir := range append([]string{base}, p.dirNames(base)...) {
 		if rest, ok := below(split(main), split(dir), split(pattern)); ok {
 			r.Pattern, r.Base = "/"+rest, top
-			return r, true
+			return true
 		}
 	}
-	return r, false
+	return false
 }
 
 // split returns the elements of a path or pattern.
@@ -140,11 +134,12 @@ func split(s string) []string {
 
 // below returns what a pattern, relative to dir, says about what is in the directory main. All are elements.
 func below(main, dir, pattern []string) (rest string, ok bool) {
-	n := min(len(main), len(dir))
-	if !slices.EqualFunc(main[:n], dir[:n], strings.EqualFold) {
-		return "", false
+	for len(main) > 0 && len(dir) > 0 {
+		if !strings.EqualFold(main[0], dir[0]) {
+			return "", false
+		}
+		main, dir = main[1:], dir[1:]
 	}
-	main, dir = main[n:], dir[n:]
 	for len(main) > 0 && len(pattern) > 0 && pattern[0] != "**" {
 		if !glob(strings.ToLower(pattern[0]), strings.ToLower(main[0])) {
 			return "", false

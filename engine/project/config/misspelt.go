@@ -113,10 +113,11 @@ func holdsRestriction(prefix string, object *node) bool {
 	})
 }
 
-// limits reports whether a setting restricts something, or has a member that does.
+// limits reports whether a setting, or one below it, restricts something.
 func limits(name string, val *node) bool {
-	return !val.off() && (slices.Contains(allNames().restricting, name) ||
-		val.kind == 'o' && isKnown(name) && holdsRestriction(name+".", val))
+	return !val.off() && slices.ContainsFunc(allNames().restricting, func(k string) bool {
+		return k == name || val.kind == 'o' && strings.HasPrefix(k, name+".")
+	})
 }
 
 // asObjects returns how a setting is written in a file.

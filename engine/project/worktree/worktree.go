@@ -345,12 +345,21 @@ func (w *Worktree) commit(ctx context.Context, message string) (kept bool, err e
 	return kept, nil
 }
 
+// patience limits a question to git, which a pipe in the place of a branch would make wait for ever.
+var patience = time.Minute
+
 // run runs git without the programs that the repository's configuration names, and returns what it prints. git does not
 // start where it would write through a link; git status writes the index, too.
 func run(ctx context.Context, environ []string, dir string, args ...string) (string, error) {
 	if err := unlinked(dir); err != nil {
 		return "", err
 	}
+	limit := patience
+	if args[0] == "worktree" || args[0] == "add" || args[0] == "commit" { // these may write a large work tree
+		limit *= 10
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	git := permission.NewGit(dir)
 	git.Environ = environ
 	cmd, err := git.Command(ctx, dir, args...)
@@ -359,7 +368,11 @@ func run(ctx context.Context, environ []string, dir string, args ...string) (str
 	}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
+	defer time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) }).Stop()
 	if err := cmd.Run(); err != nil {
+		if context.Cause(ctx) == context.DeadlineExceeded {
+			return "", fmt.Errorf("git %s has not ended within %s", args[0], limit)
+		}
 		line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
 		if line == "" {
 			return "", err

@@ -74,16 +74,16 @@ func (m *Mask) addBase64(v string, offset int) {
 func (m Mask) Empty() bool { return len(m.forms) == 0 }
 
 // In reports whether a text contains what the Mask replaces.
-func (m Mask) In(text string) bool {
-	return slices.ContainsFunc(m.forms, func(f form) bool {
-		_, ok := f.find(text, 0)
-		return ok
-	})
+func (m Mask) In(text string) bool { return len(m.whole(text)) > 0 || len(m.cutOff(text)) > 0 }
+
+// Text returns a text without the values, and without the beginning of one that a limit cut: who cuts a text says so with
+// "…", or in brackets on a line of its own, or ends it.
+func (m Mask) Text(text string) string {
+	return replaced(text, append(m.whole(text), m.cutOff(text)...))
 }
 
-// Text returns a text without the values.
-func (m Mask) Text(text string) string {
-	var found []span
+// whole returns where values are in a text.
+func (m Mask) whole(text string) (found []span) {
 	for _, f := range m.forms {
 		for at := 0; ; {
 			s, ok := f.find(text, at)
@@ -93,6 +93,34 @@ func (m Mask) Text(text string) string {
 			found, at = append(found, s), s.to
 		}
 	}
+	return found
+}
+
+// minPiece is the length in bytes of the shortest beginning of a value that is replaced where a text was cut.
+const minPiece = 8
+
+// cutOff returns where beginnings of values are before the places at which a text may have been cut.
+func (m Mask) cutOff(text string) (found []span) {
+	if m.Empty() {
+		return nil
+	}
+	for at := 0; at < len(text); {
+		cut := len(text)
+		for _, sign := range []string{"…", "\n["} {
+			if i := strings.Index(text[at:cut], sign); i >= 0 {
+				cut = at + i
+			}
+		}
+		if n := m.begun(text[at:cut]); n >= minPiece {
+			found = append(found, span{cut - n, cut})
+		}
+		at = cut + 1
+	}
+	return found
+}
+
+// replaced returns a text with [Mark] in the place of spans.
+func replaced(text string, found []span) string {
 	if len(found) == 0 {
 		return text
 	}
@@ -123,7 +151,8 @@ type Writer struct {
 
 // Write implements io.Writer.
 func (w *Writer) Write(p []byte) (int, error) {
-	text := w.mask.Text(string(append(w.held, p...)))
+	text := string(append(w.held, p...))
+	text = replaced(text, w.mask.whole(text))
 	cut := len(text) - w.mask.begun(text)
 	w.held = []byte(text[cut:])
 	if cut == 0 {

@@ -144,3 +144,23 @@ func TestWriter(t *testing.T) {
 		t.Errorf("kept back: %q", out.String())
 	}
 }
+
+// TestCutOff: what a limit left of a value is replaced, where the text says or shows that it was cut.
+func TestCutOff(t *testing.T) {
+	m := New([]string{"canary-7Lx0Rt-4fK2mPw", "short"})
+	for text, want := range map[string]string{
+		"line with canary-7Lx0R… [truncated]\nmore":         "line with [secret]… [truncated]\nmore",
+		"why: canary-7Lx0Rt-4fK\n[12 more bytes left out.]": "why: [secret]\n[12 more bytes left out.]",
+		"ends with canary-7Lx":                              "ends with [secret]",
+		"%63anary-7Lx0… and canary-7Lx0Rt-4fK2mPw":          "[secret]… and [secret]",
+		"the canary… and the canary":                        "the canary… and the canary",
+		"canary-7Lx0R in the middle, shor…":                 "canary-7Lx0R in the middle, shor…",
+	} {
+		if got := m.Text(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		if m.In(text) != (want != text) {
+			t.Errorf("In(%q) is %t", text, want == text)
+		}
+	}
+}

@@ -130,10 +130,32 @@ func (c *conversation) interrupt(why error) {
 	}
 }
 
+// admit returns an error for a file whose content the client gives, if the user's rules keep it from the model. What is
+// not allowed at once is asked as if the user had named the file.
+func (c *conversation) admit(ctx context.Context, path string) error {
+	d, err := c.engine.Decide(ctx, permission.Subject{Kind: permission.KindRead, Text: path, Tool: "read"})
+	switch {
+	case err != nil || d.Verdict == permission.Allow:
+		return err
+	case d.Verdict == permission.Deny:
+		return errors.New(path + " cannot be attached: the rule " + d.Rule + " denies it")
+	}
+	_, err = c.session().Attach(ctx, agent.Input{Typed: engine.Mention(path)})
+	return err
+}
+
 // prompt sends a message of the user: to the running turn, or as a turn of its own. It returns the end of that turn.
 // begun is called when the turn runs or has the message.
 func (c *conversation) prompt(ctx context.Context, in agent.Input, begun func()) (any, error) {
+	given := in.Touched // what the client embeds may differ from the file that a link to it attaches
+	for _, path := range given {
+		if err := c.admit(ctx, path); err != nil {
+			return nil, err
+		}
+	}
+	in.Touched = nil
 	in, err := c.session().Attach(ctx, in)
+	in.Touched = append(in.Touched, given...)
 	if err != nil {
 		return nil, err
 	}

@@ -42,12 +42,16 @@ func readPrompt(blocks []sdk.ContentBlock) (in agent.Input, err error) {
 				return in, badBlock(i, err)
 			}
 			in.Parts = append(in.Parts, p)
+			if b.Image.Uri != nil {
+				in.Touched = append(in.Touched, files(*b.Image.Uri)...)
+			}
 		case b.Resource != nil:
 			p, err := readResource(b.Resource.Resource)
 			if err != nil {
 				return in, badBlock(i, err)
 			}
 			in.Parts = append(in.Parts, p)
+			in.Touched = append(in.Touched, embedded(b.Resource.Resource)...)
 		default:
 			return in, badBlock(i, fmt.Errorf("text, images, resources and links can be sent"))
 		}
@@ -94,6 +98,22 @@ func readResource(r sdk.EmbeddedResourceResource) (llm.Part, error) {
 	}
 	return llm.Text(fmt.Sprintf("<resource uri=\"%s\">%d bytes that are not text</resource>", html.EscapeString(b.Uri),
 		base64.StdEncoding.DecodedLen(len(b.Blob)))), nil
+}
+
+// embedded returns the file whose content a client embeds, if it is one.
+func embedded(r sdk.EmbeddedResourceResource) []string {
+	if t := r.TextResourceContents; t != nil {
+		return files(t.Uri)
+	}
+	return files(r.BlobResourceContents.Uri)
+}
+
+// files returns the file that a URI names, if it names one.
+func files(uri string) []string {
+	if path, ok := filePath(uri); ok {
+		return []string{path}
+	}
+	return nil
 }
 
 // filePath returns the path in the URI of a file.

@@ -425,3 +425,24 @@ func FuzzLines(f *testing.F) {
 		}
 	})
 }
+
+// TestEmbeddedDenied: what an editor embeds of a file that a rule keeps from the model is not sent.
+func TestEmbeddedDenied(t *testing.T) {
+	model := llmtest.New()
+	e := newEditor(t, model, map[string]any{"permissions.deny": []string{"Read(./secrets/**)"}}, "secrets/k", "the key")
+	id := e.begin()
+	uri := "file://" + filepath.ToSlash(filepath.Join(e.dir, "secrets", "k"))
+	for _, block := range []sdk.ContentBlock{
+		sdk.ResourceBlock(sdk.EmbeddedResourceResource{TextResourceContents: &sdk.TextResourceContents{Uri: uri, Text: "the key"}}),
+		sdk.ResourceBlock(sdk.EmbeddedResourceResource{BlobResourceContents: &sdk.BlobResourceContents{Uri: uri, Blob: "dGhl"}}),
+		sdk.ResourceLinkBlock("k", uri),
+	} {
+		_, err := e.Prompt(e.ctx(), sdk.PromptRequest{SessionId: id, Prompt: []sdk.ContentBlock{sdk.TextBlock("look"), block}})
+		if err == nil || !strings.Contains(err.Error(), "Read(./secrets/**)") {
+			t.Errorf("%v", err)
+		}
+	}
+	if n := len(model.Requests()); n > 0 {
+		t.Errorf("%d requests", n)
+	}
+}

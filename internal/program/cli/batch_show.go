@@ -224,7 +224,7 @@ func showLogs(c *cobra.Command, r batch.Run) error {
 	for _, call := range batch.UncertainCalls(r) {
 		fmt.Fprintf(out, "\nmay have happened: %s\n", plain.Line(call))
 	}
-	data, err := os.ReadFile(work.LogFile(engine.Env(nil).StateFile("batch"), r.ID))
+	data, err := endOf(work.LogFile(engine.Env(nil).StateFile("batch"), r.ID), maxMessages)
 	if err == nil && len(data) > 0 {
 		fmt.Fprintf(out, "\nmessages\n%s", plain.Text(string(data)))
 	}

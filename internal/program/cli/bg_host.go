@@ -37,7 +37,11 @@ func ensureHost(q *local.Queue, id string) error {
 	if err := os.MkdirAll(filepath.Join(state, "logs"), 0o700); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(work.LogFile(state, "bg-"+id), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	name := work.LogFile(state, "bg-"+id)
+	if err := trimLog(name); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -49,6 +53,15 @@ func ensureHost(q *local.Queue, id string) error {
 	cmd := exec.Command(exe, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = state, log, log
 	return startDetached(cmd)
+}
+
+// trimLog shortens a long file of messages, to which no process writes any more, to its end. It need not exist.
+func trimLog(name string) error {
+	end, err := endOf(name, maxMessages+1)
+	if err != nil || len(end) <= maxMessages {
+		return nil // what cannot be read, opening reports
+	}
+	return os.WriteFile(name, end[len(end)/2:], 0o600)
 }
 
 // startDetached starts a process that goes on when this one has ended.

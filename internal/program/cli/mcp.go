@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -191,11 +190,7 @@ func defines(file, name string) bool {
 	var doc struct {
 		Servers map[string]json.RawMessage `json:"mcpServers"`
 	}
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() { // a pipe would wait; config.Set reports it
-		return false
-	}
-	data, err := os.ReadFile(file)
+	data, err := endOf(file, maxMessages) // of a longer one no JSON, as config.Set reads none
 	if err == nil {
 		json.Unmarshal(data, &doc) // config.Set reports a broken file
 	}

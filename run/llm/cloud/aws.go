@@ -14,7 +14,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -24,6 +23,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // awsKeys are credentials of AWS. A zero Expires: they do not expire.
@@ -104,7 +104,7 @@ func (a *aws) sections() map[string]map[string]string {
 			file = filepath.Join(a.Home, ".aws", f.name)
 		}
 		if file != "" {
-			data, _ := os.ReadFile(file) // without it there are no profiles, which is said
+			data, _ := regular.ReadNamed(file, maxCredentials) // without it there are no profiles, which is said
 			readINI(data, all)
 		}
 	}
@@ -220,7 +220,7 @@ type ssoToken struct {
 func (a *aws) ssoToken(ctx context.Context, key, region string) (t ssoToken, err error) {
 	sum := sha1.Sum([]byte(key))
 	path := filepath.Join(a.Home, ".aws", "sso", "cache", hex.EncodeToString(sum[:])+".json")
-	data, err := os.ReadFile(path)
+	data, err := regular.Read(path, maxCredentials)
 	if err != nil {
 		return t, errors.New("there is no token")
 	}
@@ -322,7 +322,7 @@ func (a *aws) process(ctx context.Context, command string) (awsKeys, error) {
 func (a *aws) container(ctx context.Context, address string) (awsKeys, error) {
 	token := a.get("AWS_CONTAINER_AUTHORIZATION_TOKEN")
 	if file := a.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {
-		data, err := os.ReadFile(file)
+		data, err := regular.ReadNamed(file, maxCredentials)
 		if err != nil {
 			return awsKeys{}, err
 		}
@@ -365,7 +365,7 @@ func (a *aws) machine(ctx context.Context) (awsKeys, error) {
 }
 
 func (a *aws) webIdentity(ctx context.Context, file, role string) (awsKeys, error) {
-	token, err := os.ReadFile(file)
+	token, err := regular.ReadNamed(file, maxCredentials)
 	if err != nil {
 		return awsKeys{}, err
 	}

@@ -166,6 +166,7 @@ credential_process = echo no
 		{"AWS_PROFILE=run", "FROMPROCESS"},
 		{"AWS_PROFILE=bad", "credential_process"},
 		{"AWS_WEB_IDENTITY_TOKEN_FILE=" + token + " AWS_ROLE_ARN=FROMWEB", "FROMWEB"},
+		{"AWS_WEB_IDENTITY_TOKEN_FILE=/dev/zero AWS_ROLE_ARN=x", "/dev/zero"}, // which has no end
 		{"nohome AWS_CONTAINER_CREDENTIALS_FULL_URI=" + s.URL + "/container AWS_CONTAINER_AUTHORIZATION_TOKEN=ticket",
 			"FROMCONTAINER"},
 		{"nohome AWS_CONTAINER_CREDENTIALS_FULL_URI=" + s.URL + "/container", "the service of the container: HTTP 403"},

@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	googleauth "golang.org/x/oauth2/google"
 )
 
@@ -91,7 +93,7 @@ func (o *Options) application(ctx context.Context) (*oauth2.Token, error) {
 		TokenURL: host + "/" + url.PathEscape(tenant) + "/oauth2/v2.0/token",
 		Scopes:   []string{azureScope + "/.default"}, AuthStyle: oauth2.AuthStyleInParams}
 	if config.ClientSecret == "" {
-		data, err := os.ReadFile(file)
+		data, err := regular.ReadNamed(file, maxCredentials)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +152,7 @@ const googleScope = "https://www.googleapis.com/auth/cloud-platform"
 // file returns the credentials, and nil if there is no file.
 func (g *adc) file() ([]byte, error) {
 	if name := g.get("GOOGLE_APPLICATION_CREDENTIALS"); name != "" {
-		return os.ReadFile(name)
+		return regular.ReadNamed(name, maxCredentials)
 	}
 	dir := g.get("CLOUDSDK_CONFIG")
 	if dir == "" && g.Home != "" {
@@ -162,7 +164,7 @@ func (g *adc) file() ([]byte, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "application_default_credentials.json"))
+	data, err := regular.Read(filepath.Join(dir, "application_default_credentials.json"), maxCredentials)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
