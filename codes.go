@@ -68,8 +68,9 @@ const (
 	CodeAddressIgnored    Code = "address-ignored" // an address, key, proxy or switch of requests
 	CodeSandbox           Code = "sandbox"
 	CodeHomeMissing       Code = "home-missing"
-	CodeKeyInvalid        Code = "key-invalid" // a key of a model provider
-	CodeSecret            Code = "secret"      // a secret of a skill that was not stored
+	CodeKeyInvalid        Code = "key-invalid"  // a key of a model provider
+	CodeModelServer       Code = "model-server" // no server of models answers
+	CodeSecret            Code = "secret"       // a secret of a skill that was not stored
 	CodeDirRelative       Code = "dir-relative"
 	CodeSessionDamaged    Code = "session-damaged"
 	CodeAttachmentMissing Code = "attachment-missing"

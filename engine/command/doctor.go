@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -225,6 +226,11 @@ func (x *Checkup) Try(ctx context.Context, e *engine.Engine) error {
 		return &engine.Error{Err: err, Hint: hint}
 	case err != nil:
 		x.Key = "not tested: " + err.Error()
+		if failed := (*url.Error)(nil); errors.As(err, &failed) { // it was not reached; others have no list
+			x.Problems = append(x.Problems, knack.Problem{Code: knack.CodeModelServer, Severity: knack.Warn,
+				Message: "no server answers for the model " + id + ", so a run would fail: " + failed.Err.Error(),
+				Hint:    "check its address and the network, or choose another with knack --model"})
+		}
 	default:
 		x.Key = "accepted by " + provider
 	}
