@@ -10,8 +10,8 @@ import (
 
 // withProgram returns an environment in which commands find the running program as knack after the rest of PATH, as
 // those in the sandbox do: by a link, because its own directory may be the workspace.
-func (p *Project) withProgram(environ []string) []string {
-	exe, dir := p.options.Program.Path, p.options.Env.StateFile("program")
+func withProgram(o *Options, environ []string) []string {
+	exe, dir := o.Program.Path, o.Env.StateFile("program")
 	if exe == "" || dir == "" {
 		return environ
 	}
