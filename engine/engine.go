@@ -303,7 +303,7 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 	if _, ok := ws.(*workspace.Local); ws != nil && !ok {
 		// For a workspace on another machine, links are resolved there, and the user is asked about anything
 		// that cannot be looked up from here.
-		place.Dir, place.Home, place.Own, place.Roots = ws.Dir(), "", nil, nil
+		place.Dir, place.Home, place.Own, place.Roots, place.Skills = ws.Dir(), "", nil, nil, nil
 		place.Resolve = func(ctx context.Context, path string) (string, error) {
 			ctx, cancel := context.WithTimeout(ctx, resolveTime)
 			defer cancel()
@@ -318,8 +318,14 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 // localContext describes a directory of this machine in which commands run with git's overrides and in a sandbox; nil:
 // without.
 func (p *Project) localContext(dir string, git *permission.Git, box *sandbox.Sandbox) permission.PathContext {
+	var readable []permission.SkillDir
+	if of := p.options.DebugLog; of != nil {
+		if file := of(); file != "" {
+			readable = append(readable, permission.SkillDir{Dir: file}) // the skill debug names it
+		}
+	}
 	return permission.PathContext{
-		Dir: dir, Roots: p.Roots(), Home: p.home,
+		Dir: dir, Roots: p.Roots(), Home: p.home, Skills: readable,
 		Own:       p.options.Env.OwnDirs(),
 		Protected: slices.Concat(p.config.Settings.Permissions.ProtectedPaths, p.options.namedFiles(p.dir)),
 		Borders:   p.config.Borders(),

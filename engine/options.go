@@ -107,6 +107,8 @@ type Options struct {
 	// StartDebug switches Debug on, if it is off, and returns the file that it writes to. It is called when the skill
 	// debug is. nil: the log cannot be switched on.
 	StartDebug func() (file string, err error)
+	// DebugLog returns the file that Debug writes to, which tools may read; "": it is off. nil: it always is.
+	DebugLog func() string
 	// Problems were found by the caller while it made these Options; they are reported together with the
 	// project's.
 	Problems []knack.Problem

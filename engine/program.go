@@ -8,9 +8,10 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
-// withProgram returns an environment in which commands find the program exe as knack after the rest of PATH, as those
-// in the sandbox do: by a link in the directory dir, because that of the program may be the workspace.
-func withProgram(environ []string, exe, dir string) []string {
+// withProgram returns an environment in which commands find the running program as knack after the rest of PATH, as
+// those in the sandbox do: by a link, because its own directory may be the workspace.
+func withProgram(o *Options, environ []string) []string {
+	exe, dir := o.Program.Path, o.Env.StateFile("program")
 	if exe == "" || dir == "" {
 		return environ
 	}

@@ -143,7 +143,7 @@ func (e *Engine) confine(local *workspace.Local, p *Project) (*permission.Git, *
 		return git, nil, err
 	}
 	if mode == sandbox.Off {
-		local.Environ = withProgram(local.Environ, p.options.Program.Path, p.options.Env.StateFile("program"))
+		local.Environ = withProgram(&p.options, local.Environ)
 		return git, nil, nil
 	}
 	policy, err := p.SandboxPolicy(local.Dir())

@@ -244,7 +244,7 @@ type PathContext struct {
 	protectedToo        *PathNames      // see moreProtected; nil: not known yet
 }
 
-// A SkillDir is the directory of a skill in use.
+// A SkillDir is the directory of a skill in use, or a file that it names.
 type SkillDir struct {
 	Dir string
 	// Approved returns nil for a file in Dir whose content is as the user approved it. Every other file, and every

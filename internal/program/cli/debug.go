@@ -123,6 +123,17 @@ func (l *debugLog) start() (string, error) {
 	return filepath.Abs(l.file)
 }
 
+// path returns the log's file; "": it is off.
+func (l *debugLog) path() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == "" {
+		return ""
+	}
+	file, _ := filepath.Abs(l.file)
+	return file
+}
+
 func (l *debugLog) logger() *slog.Logger { return slog.New(switchedHandler{log: l}) }
 
 // A switchedHandler is a slog.Handler that drops everything while the log is off.

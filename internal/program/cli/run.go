@@ -242,7 +242,7 @@ func (f *runFlags) openIn(c *cobra.Command, dir string) (*engine.Engine, error) 
 	if err != nil {
 		return nil, err
 	}
-	o.Debug, o.StartDebug = log.logger(), log.start
+	o.Debug, o.StartDebug, o.DebugLog = log.logger(), log.start, log.path
 	o.Workspace, o.Index, o.Templates, o.Values = f.workspace, f.index, f.templates, f.values()
 	if f.agents != "" {
 		if o.Agents, o.Problems, err = agent.ParseDefinitions(f.agents, knack.Explicit,
