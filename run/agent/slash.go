@@ -65,16 +65,21 @@ func (c *Called) unknown() error {
 	for i, other := range c.others {
 		names[i] = other.Name
 	}
-	no := &knack.Refusal{Code: knack.RefusedUnknown, Near: knack.Near(c.Name, names)}
-	name := plain.Line(c.Name)
+	bare, skill := strings.CutPrefix(c.Name, "skill:")
+	what := "command: /"
+	if skill {
+		what = "skill: "
+	}
+	no := &knack.Refusal{Code: knack.RefusedUnknown, Near: knack.Near(bare, names)}
+	name := plain.Line(bare)
 	switch {
-	case slices.Contains(knack.ControlCommands(), name):
+	case !skill && slices.Contains(knack.ControlCommands(), name):
 		no.Message = fmt.Sprintf("/%s: the name is reserved for a command that this version does not have", name)
 		no.Near = nil
 	case len(no.Near) > 0:
-		no.Message = fmt.Sprintf("unknown command: /%.200s; did you mean /%s?", name, strings.Join(no.Near, ", /"))
+		no.Message = fmt.Sprintf("unknown %s%.200s; did you mean /%s?", what, name, strings.Join(no.Near, ", /"))
 	default:
-		no.Message = fmt.Sprintf("unknown command: /%.200s", name)
+		no.Message = fmt.Sprintf("unknown %s%.200s", what, name)
 	}
 	return no
 }

@@ -62,7 +62,7 @@ func TestCommands(t *testing.T) {
 		{"/hidden", "command"}, // a skill that users cannot call does not take the name
 		{"/say", "template"},
 		{"/command:say", "command"},
-		{"/skill:say", "error: unknown command: /skill:say; did you mean /say?"},
+		{"/skill:say", "error: unknown skill: say; did you mean /say, /command:say?"},
 		{"/fails", "error: it failed"},
 		{"/hlp", "error: unknown command: /hlp; did you mean /help?"},
 		{"/mcp", "error: /mcp: the name is reserved for a command that this version does not have"},

@@ -174,6 +174,10 @@ func noSubcommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	if args[0] == "add-json" { // of Claude Code: the arguments of add are others
+		return engine.Usagef("put the JSON under \"mcpServers\" of .mcp.json, or: knack mcp add --help",
+			"%s has no command %q", c.CommandPath(), args[0])
+	}
 	near := nearCommand(c, args[0])
 	if near == "" {
 		return engine.Usagef(c.CommandPath()+" --help", "%s has no command %q", c.CommandPath(), args[0])
@@ -240,6 +244,9 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	if do := flagMeaning(name); do != "" && !c.HasParent() {
 		return engine.Usagef(do, "%w", err)
+	}
+	if (name == "scope" || name == "s") && c.Flags().Lookup("project") != nil { // of Claude Code: user, project or local
+		return engine.Usagef(c.CommandPath()+" --project, or without it for you alone", "%w", err)
 	}
 	if len(name) > 1 {
 		var names []string
