@@ -26,6 +26,7 @@ const (
 // read returns what a skill needs as its text and files show it.
 func read(ctx context.Context, k *knack.Skill) []Need {
 	r := reader{seen: map[Need]bool{}, known: programs()}
+	r.required(k)
 	for _, f := range k.Fields() {
 		var text string
 		if f.Key == "compatibility" && json.Unmarshal(f.Value, &text) == nil {
