@@ -89,7 +89,7 @@ func (h *sessionHooks) show(by *hook.Hook, text string) {
 }
 
 // ShowStatus shows a text in the status line as a hook does.
-func (s *Session) ShowStatus(by *hook.Hook, text string) {
+func ShowStatus(s *Session, by *hook.Hook, text string) {
 	if s.hooks != nil {
 		s.hooks.show(by, text)
 	}

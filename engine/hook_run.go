@@ -55,7 +55,7 @@ func newHookRunner(s *Session, p *Project) (*sessionHooks, error) {
 				in.Shown.Turn = in.PromptID
 			}
 			if in.Event == hook.Stop || in.Event == hook.SubagentStop {
-				in.Running, in.Crons = s.inBackground(), []struct{}{}
+				in.Running, in.Crons = inBackground(s), []struct{}{}
 			}
 			if s.Recorded() && in.Event == hook.SubagentStop {
 				in.AgentFile = filepath.Join(p.options.Env.AgentSessions(p.dir, s.log.ID()).Dir, in.AgentID+".jsonl")
@@ -81,7 +81,7 @@ func newHookRunner(s *Session, p *Project) (*sessionHooks, error) {
 }
 
 // inBackground returns the commands and agents that run in the background, as hooks are told them.
-func (s *Session) inBackground() []hook.Running {
+func inBackground(s *Session) []hook.Running {
 	all := []hook.Running{}
 	for _, j := range s.jobs.List() {
 		if j.Running {

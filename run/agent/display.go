@@ -24,8 +24,8 @@ type display struct {
 // displayPause is the least time between two runs of the hooks, each of which may start a program.
 const displayPause = 500 * time.Millisecond
 
-// display returns the display of the next answer. Those of sub-agents are not shown as answers.
-func (r *run) display() *display {
+// displayOf returns the display of the next answer of a run. Those of sub-agents are not shown as answers.
+func displayOf(r *run) *display {
 	d := &display{emit: r.emit, last: time.Now()}
 	if r.Policy.Hooks == nil || r.depth() > 0 {
 		return d

@@ -334,7 +334,7 @@ func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.R
 	})
 	defer sent()
 	r.startIndexing(ctx, underway)
-	shown := r.display()
+	shown := displayOf(r)
 	for ev, err := range m.Stream(llm.OnSent(ctx, sent), req) {
 		sent() // not every model calls it
 		if err != nil {

@@ -143,7 +143,7 @@ func (p *Program) showStatus(s *engine.Session, text string) {
 	}
 	h, _ := hook.New(hook.Stop, "", of.Name, nil) // only its name counts
 	h.Origin = of.hookOrigin()
-	s.ShowStatus(&h, text)
+	engine.ShowStatus(s, &h, text)
 }
 
 // ask returns the ID of the option that the user picks; "": none. The question says who asks, so that it does not look

@@ -19,7 +19,6 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/engine/part/needs"
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -49,7 +48,7 @@ func Of(k *knack.Skill) (all []Wanted, err error) {
 		return nil, nil
 	}
 	all, err = declared(k.Own("env"))
-	for _, r := range needs.RequiredOf(k) {
+	for _, r := range engine.RequiredOf(k) {
 		for _, name := range r.Variables {
 			w := Wanted{Name: name, Description: "metadata." + r.Name + ".requires", Foreign: true}
 			if w.check() == nil && !slices.ContainsFunc(all, func(x Wanted) bool { return x.Name == w.Name }) {

@@ -1,4 +1,4 @@
-package needs
+package engine
 
 import (
 	"encoding/json"
@@ -36,16 +36,4 @@ func RequiredOf(k *knack.Skill) (all []Required) {
 		all = append(all, x.Requires)
 	}
 	return all
-}
-
-// required adds the programs that a skill names for other agents.
-func (r *reader) required(k *knack.Skill) {
-	pattern := requirement()
-	for _, x := range RequiredOf(k) {
-		for _, name := range x.Programs {
-			if m := pattern.FindStringSubmatch(name); m != nil {
-				r.add(Need{Kind: Program, Name: m[1], Min: m[2], From: "metadata." + x.Name + ".requires"})
-			}
-		}
-	}
 }
