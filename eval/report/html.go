@@ -289,7 +289,9 @@ func (p page) query(skill string, q eval.QueryResult) {
 	case ran == 0:
 		class, result = "mild", "not asked"
 	case q.OK == 0:
-		class, result = "bad", map[bool]string{true: "not called", false: "called"}[q.Should]
+		if class, result = "bad", "called"; q.Should {
+			result = "not called"
+		}
 	case q.OK < ran:
 		class, result = "mild", fmt.Sprintf("%d of %d right", q.OK, ran)
 	}

@@ -37,18 +37,12 @@ const manifestHead = "knack manifest 1\n"
 // readManifest hashes a skill's folder. root means that it is a skills root, see [skilldir.Walk].
 // Links are recorded but not followed. Anything other than a file, directory or link is an error.
 func readManifest(dir string, root bool) (manifest, error) {
-	m, _, err := readFolder(dir, root, "")
-	return m, err
-}
-
-// readFolder is readManifest that also returns the content of a file, as it was hashed; nil: it is not there, or larger
-// than MaxFile.
-func readFolder(dir string, root bool, file string) (m manifest, content []byte, err error) {
 	in, err := regular.Root(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer in.Close()
+	var m manifest
 	var total int64
 	sum := sha256.New()
 	var buf []byte
@@ -94,17 +88,8 @@ func readFolder(dir string, root bool, file string) (m manifest, content []byte,
 			if need := int(min(max(info.Size()+1, 512), 64<<10)); need > len(buf) { // most files are small
 				buf = make([]byte, need)
 			}
-			var to io.Writer = sum
-			var text *bytes.Buffer
-			if name == file && info.Size() <= MaxFile {
-				text = bytes.NewBuffer([]byte{})
-				to = io.MultiWriter(sum, text)
-			}
-			if e.size, err = io.CopyBuffer(to, io.LimitReader(f, maxFolderBytes-total+1), buf); err != nil {
+			if e.size, err = io.CopyBuffer(sum, io.LimitReader(f, maxFolderBytes-total+1), buf); err != nil {
 				return err
-			}
-			if text != nil && e.size <= MaxFile {
-				content = text.Bytes()
 			}
 		default:
 			return fmt.Errorf("%s: not a file, directory or link", name)
@@ -116,7 +101,7 @@ func readFolder(dir string, root bool, file string) (m manifest, content []byte,
 		m = append(m, e)
 		return nil
 	})
-	return m, content, err
+	return m, err
 }
 
 func (m manifest) text() []byte {

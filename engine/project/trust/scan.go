@@ -377,7 +377,7 @@ func (s *scan) folder(kind Kind, k *knack.Skill) *Item {
 			}
 		}
 	}
-	m, data, err := readFolder(it.dir, layout.IsSkillsRoot(it.Path), entry)
+	m, err := readManifest(it.dir, layout.IsSkillsRoot(it.Path))
 	if err != nil {
 		it.Refused = err.Error()
 		return &it
@@ -391,11 +391,16 @@ func (s *scan) folder(kind Kind, k *knack.Skill) *Item {
 	if it.main == "" {
 		it.Refused = entry + " is not a file of the folder"
 	}
-	if data != nil {
-		it.head = headOf(data)
-		it.Loads, it.Commands = loads(Skill, it.Path, data), commands(Skill, data)
+	if root, err := regular.Root(it.dir); err == nil {
+		// The file is read a second time for the hash of its head. That hash is valid only if this is still
+		// the file that was hashed above.
+		if data, err := readRegular(root, entry); err == nil && hash(data) == it.main {
+			it.head = headOf(data)
+			it.Loads, it.Commands = loads(Skill, it.Path, data), commands(Skill, data)
+		}
+		it.Loads = append(it.Loads, m.summary()...)
+		root.Close()
 	}
-	it.Loads = append(it.Loads, m.summary()...)
 	return &it
 }
 

@@ -286,7 +286,6 @@ func (f *evalFlags) open(ctx context.Context, args []string) (*bench, error) {
 	for _, name := range names {
 		s := w.cat.Skill(name)
 		if dir := w.untrustedDir(name); s == nil && dir != "" { // as if its directory were named
-			args = slices.Clone(args)
 			args[slices.Index(args, name)] = dir
 			return f.open(ctx, args)
 		}

@@ -194,12 +194,8 @@ func (w *bench) one(ctx context.Context, c *cobra.Command, f *evalFlags, o suite
 	}
 	keep(kept, p)
 	if o.Mode == record.Record || o.Mode == record.Auto {
-		hint := ""
-		if o.Base == "" {
-			hint = " (--recordings DIR keeps them elsewhere)"
-		}
-		fmt.Fprintf(c.ErrOrStderr(), "knack: info: the recordings of %s are in %s%s\n", plain.Line(s.Skill.Name),
-			plain.Line(o.Recordings), hint)
+		fmt.Fprintf(c.ErrOrStderr(), "knack: info: the recordings of %s are in %s (or --recordings DIR)\n",
+			plain.Line(s.Skill.Name), plain.Line(o.Recordings))
 	}
 	return p, nil
 }
