@@ -836,7 +836,9 @@ func TestMonitor(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-changed
+	changed = jobs.Changes()
 	<-wrote
+	<-changed // they have waited for more
 	if all := jobs.List(); all[0].Lines != 10_000 {
 		t.Errorf("%+v", all[0])
 	}
@@ -858,6 +860,36 @@ func TestMonitor(t *testing.T) {
 	if news := jobs.News(); news != nil || !jobs.List()[0].Seen {
 		t.Errorf("told twice: %q", news)
 	}
+}
+
+// TestMonitorJoins: what a Monitor writes begins a turn once a second, not with each line, so that a log that grows does
+// not cost a request for each of its lines.
+func TestMonitorJoins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		jobs := new(Jobs)
+		ws := runs(func(ctx context.Context, c workspace.Command) (workspace.Exit, error) {
+			for ctx.Err() == nil {
+				io.WriteString(c.Output, "line\n")
+				time.Sleep(20 * time.Millisecond)
+			}
+			return workspace.Exit{}, ctx.Err()
+		})
+		if _, err := jobs.start(ws, workspace.Command{}, bashInput{}, 0, "c", true, Options{TempDir: t.TempDir()}); err != nil {
+			t.Fatal(err)
+		}
+		turns := 0
+		for range 500 { // as after each turn
+			time.Sleep(10 * time.Millisecond)
+			if jobs.List()[0].Lines > 0 {
+				jobs.News()
+				turns++
+			}
+		}
+		jobs.Close()
+		if turns < 4 || turns > 5 {
+			t.Errorf("%d turns in 5 seconds", turns)
+		}
+	})
 }
 
 // runs is a workspace whose commands are a func.

@@ -50,6 +50,7 @@ type job struct {
 	seen      bool  // bash_output, bash_kill or News has shown the end
 	told      int64 // of a Monitor: end of the lines that News has shown
 	toldLines int   // how many these are
+	due       bool  // of a Monitor: its lines have waited for more, and may begin a turn
 }
 
 var (
@@ -127,7 +128,10 @@ func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.
 	b := &job{call: call, line: in.Command, description: in.Description, start: time.Now(), out: out, stop: stop,
 		ended: make(chan struct{}), monitor: monitor}
 	if monitor {
-		out.report = func(string) {
+		out.delay, out.report = joinTime, func(string) {
+			b.mu.Lock()
+			b.due = true
+			b.mu.Unlock()
 			j.mu.Lock()
 			defer j.mu.Unlock()
 			j.notify()
@@ -458,7 +462,7 @@ type Job struct {
 	Stopped bool   // it was killed before its end
 	Seen    bool   // the model was told that it ended
 
-	Lines int // of a Monitor: lines of which the model was not told yet
+	Lines int // of a Monitor: lines of which the model was not told yet, once they have waited for more
 }
 
 // List describes the background commands that were started, the oldest first.
@@ -482,7 +486,9 @@ func (j *Jobs) List() []Job {
 		}
 		if x.monitor {
 			x.mu.Lock()
-			_, one.Lines = x.unread()
+			if x.due || !one.Running {
+				_, one.Lines = x.unread()
+			}
 			x.mu.Unlock()
 		}
 		all = append(all, one)

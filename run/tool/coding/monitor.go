@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -111,6 +112,7 @@ const lineMost = 64 << 10
 func (b *job) news() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.due = false
 	next, lines := b.unread()
 	if lines == 0 {
 		return ""
@@ -138,6 +140,9 @@ func (b *job) news() string {
 	}
 	return out.String()
 }
+
+// joinTime is how long the lines of a Monitor wait for more before they begin a turn: each turn costs a request.
+const joinTime = time.Second
 
 // News returns what happened to background commands since the last call and was not shown by a tool: the new lines of
 // each Monitor, and each command that ended by itself. It returns nil if nothing happened.

@@ -2,6 +2,7 @@ package coding
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -25,7 +26,8 @@ type output struct {
 	report func(text string)
 
 	mu     sync.Mutex
-	timer  *time.Timer // calls report; nil: there is no new output
+	delay  time.Duration // until report is called; 0: reportDelay
+	timer  *time.Timer   // calls report; nil: there is no new output
 	clean  cleaner
 	tail   truncate.Tail
 	raw    []byte  // all of the output, until there is a file
@@ -66,7 +68,7 @@ func (o *output) Write(p []byte) (int, error) {
 	o.size += int64(len(p))
 	o.breaks += bytes.Count(p, []byte{'\n'})
 	if o.report != nil && o.timer == nil { // most commands end before this: they need no goroutine
-		o.timer = time.AfterFunc(reportDelay, o.reportText)
+		o.timer = time.AfterFunc(cmp.Or(o.delay, reportDelay), o.reportText)
 	}
 	switch {
 	case o.err != nil:
