@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/fences"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/scripts"
@@ -26,6 +27,7 @@ const (
 // read returns what a skill needs as its text and files show it.
 func read(ctx context.Context, k *knack.Skill) []Need {
 	r := reader{seen: map[Need]bool{}, known: programs()}
+	r.required(k)
 	for _, f := range k.Fields() {
 		var text string
 		if f.Key == "compatibility" && json.Unmarshal(f.Value, &text) == nil {
@@ -250,6 +252,18 @@ func (r *reader) packages(data []byte, name string) {
 	for _, dep := range slices.Sorted(maps.Keys(p.Dependencies)) {
 		if pattern.MatchString(dep) {
 			r.add(Need{Kind: NPM, Name: dep, From: name})
+		}
+	}
+}
+
+// required adds the programs that a skill names for other agents.
+func (r *reader) required(k *knack.Skill) {
+	pattern := requirement()
+	for _, x := range engine.RequiredOf(k) {
+		for _, name := range x.Programs {
+			if m := pattern.FindStringSubmatch(name); m != nil {
+				r.add(Need{Kind: Program, Name: m[1], Min: m[2], From: "metadata." + x.Name + ".requires"})
+			}
 		}
 	}
 }

@@ -109,7 +109,9 @@ func (l *live) give(k *knack.Skill, all []Wanted, c workspace.Command) (s worksp
 		return s
 	}
 	for _, w := range all {
-		s.Without = append(s.Without, w.Name)
+		if !w.Foreign { // such skills were written for what the environment has
+			s.Without = append(s.Without, w.Name)
+		}
 	}
 	b, script, err := l.verified(k, file)
 	if err != nil {

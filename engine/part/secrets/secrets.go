@@ -1,5 +1,5 @@
 // Package secrets is the part that gives the commands of a skill its secrets: keys and passwords that it lists under
-// metadata.knack.env, and the values of userConfig of its plugin.
+// metadata.knack.env, those that it requires of other agents, and the values of userConfig of its plugin.
 //
 // A value is asked for once and kept in the keyring, for one skill of one source with one content: after a change it is
 // asked for again. It is never taken from the environment or from another skill. Only a command gets it whose only
@@ -33,6 +33,7 @@ type Wanted struct {
 	Hosts       []string `json:"hosts,omitempty"` // the only ones that a command with the value reaches; nil: any
 	Plain       bool     `json:"plain,omitempty"` // it is no secret: a plugin's value that is not sensitive
 	Default     string   `json:"default,omitempty"`
+	Foreign     bool     `json:"foreign,omitempty"` // required of another agent, which takes it from the environment
 }
 
 // maxWanted is how many values a skill may want.
@@ -47,6 +48,14 @@ func Of(k *knack.Skill) (all []Wanted, err error) {
 		return nil, nil
 	}
 	all, err = declared(k.Own("env"))
+	for _, r := range engine.RequiredOf(k) {
+		for _, name := range r.Variables {
+			w := Wanted{Name: name, Description: "metadata." + r.Name + ".requires", Foreign: true}
+			if w.check() == nil && !slices.ContainsFunc(all, func(x Wanted) bool { return x.Name == w.Name }) {
+				all = append(all, w)
+			}
+		}
+	}
 	if root := pluginRoot(k); root != "" {
 		for _, w := range userConfig(root) {
 			if !slices.ContainsFunc(all, func(x Wanted) bool { return x.Name == w.Name }) {

@@ -3,6 +3,7 @@ package trust
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,11 +21,17 @@ import (
 func loads(k Kind, at string, data []byte) []string {
 	switch k {
 	case Settings, MCP:
-		return slices.DeleteFunc(loadsJSON(data), func(line string) bool {
+		lines := slices.DeleteFunc(loadsJSON(data), func(line string) bool {
 			key, _, _ := strings.Cut(line, ":")
 			key, _, _ = strings.Cut(key, ".")
 			return k == Settings && !layout.SettingCounts(at, key)
 		})
+		if k == Settings && slices.ContainsFunc(lines, func(line string) bool {
+			return strings.HasPrefix(line, "hooks.") && decides(line)
+		}) {
+			lines = append(lines, mayAllow)
+		}
+		return lines
 	case Skill, Command, Template, Agent:
 		return loadsMarkdown(data)
 	case layout.Style:
@@ -44,6 +51,14 @@ func loads(k Kind, at string, data []byte) []string {
 	return nil
 }
 
+// mayAllow is what hooks of some events can do besides.
+const mayAllow = "hooks: may allow calls about which you would be asked"
+
+// decides reports whether a line is about the hooks of an event that may allow a call.
+func decides(line string) bool {
+	return strings.Contains(line, "PreToolUse") || strings.Contains(line, "PermissionRequest")
+}
+
 // loadsTool says what a file of tools defines: the whole file, or the JSON after the mark of a tool. A program that
 // stays starts without a question.
 func loadsTool(data []byte) (lines []string) {
@@ -55,8 +70,9 @@ func loadsTool(data []byte) (lines []string) {
 	}
 	for _, text := range texts {
 		var d struct {
-			Type  string
-			Hooks []struct{ Event string }
+			Type    string
+			Command any
+			Hooks   []struct{ Event string }
 		}
 		// What follows the definition, such as the end of a comment, does not matter.
 		var raw json.RawMessage
@@ -64,12 +80,20 @@ func loadsTool(data []byte) (lines []string) {
 			continue
 		}
 		lines = append(lines, keysOf(raw)...)
+		if command := strings.Trim(fmt.Sprint(d.Command), "["); d.Command != nil && !strings.HasPrefix(command, "./") {
+			name, _, _ := strings.Cut(strings.TrimSuffix(command, "]"), " ")
+			lines = append(lines, name+" is a program of this machine: files of the project that it reads and runs, as make "+
+				"does, are not part of what you approve")
+		}
 		if d.Type != "process" {
 			continue
 		}
 		lines = append(lines, "stays, in the sandbox, until the session ends")
 		for _, h := range d.Hooks {
 			lines = append(lines, "hooks: runs on "+h.Event+", without a question")
+		}
+		if slices.ContainsFunc(d.Hooks, func(h struct{ Event string }) bool { return decides(h.Event) }) {
+			lines = append(lines, mayAllow)
 		}
 	}
 	return lines
@@ -127,6 +151,10 @@ func loadsMarkdown(data []byte) []string {
 	entries, _ := frontmatter.Parse(file.Head, file.Line)
 	for _, e := range entries {
 		key := strings.ToLower(strings.Map(notSeparator, e.Key))
+		if key == "metadata" {
+			value, _ := frontmatter.JSON(e.Value)
+			lines = append(lines, loadsMetadata(value)...)
+		}
 		if slices.Contains(wordKeys, key) {
 			continue
 		}
@@ -138,6 +166,18 @@ func loadsMarkdown(data []byte) []string {
 			}
 		}
 		lines = append(lines, strings.TrimSpace(e.Key+": "+text))
+	}
+	return lines
+}
+
+// loadsMetadata shows Knack's own keys in the metadata of a skill, such as the secrets that it asks for.
+func loadsMetadata(value json.RawMessage) (lines []string) {
+	var all map[string]json.RawMessage
+	json.Unmarshal(value, &all)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if strings.HasPrefix(strings.ToLower(key), "knack") {
+			lines = append(lines, "metadata."+key+": "+string(all[key]))
+		}
 	}
 	return lines
 }

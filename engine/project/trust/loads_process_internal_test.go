@@ -2,6 +2,7 @@ package trust
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/internal/leaf/layout"
@@ -32,6 +33,18 @@ func TestLoadsProcess(t *testing.T) {
 	for _, want := range []string{`model: "opus"`, `servers: "s"`, `rules.deny: "Bash"`} {
 		if !slices.Contains(got, want) {
 			t.Errorf("a kit: %q", got)
+		}
+	}
+	for text, want := range map[string]bool{`["make", "all"]`: true, `"awk"`: true, `"./make"`: false, `["./x", "make"]`: false} {
+		got := strings.Join(loads(layout.Tool, "x", []byte(`{"description": "d", "command": `+text+`}`)), "\n")
+		if strings.Contains(got, "are not part of what you approve") != want {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	for k, text := range map[Kind]string{layout.Tool: `{"type": "process", "hooks": [{"event": "PermissionRequest"}]}`,
+		Settings: `{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "x"}]}]}}`} {
+		if got := loads(k, ".knack/settings.json", []byte(text)); !slices.Contains(got, mayAllow) {
+			t.Errorf("%s: %q", text, got)
 		}
 	}
 	if got := loads(layout.Tool, "x", []byte(`{"description": "process"}`)); len(got) != 1 {

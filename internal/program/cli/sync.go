@@ -119,6 +119,7 @@ func (x *userInstaller) showSync(done installer.SyncReport) error {
 	stderr := x.c.ErrOrStderr()
 	for _, id := range done.Installed {
 		fmt.Fprintf(stderr, "%s was installed\n", plain.Line(id))
+		x.sayNeeds(id)
 	}
 	for _, id := range done.Removed {
 		fmt.Fprintf(stderr, "%s was removed\n", plain.Line(id))
