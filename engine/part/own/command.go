@@ -47,6 +47,7 @@ type reply struct {
 	Notice string        `json:"notice"` // is shown too, below Text
 	Table  *engine.Table `json:"table"`
 	Prompt string        `json:"prompt"` // begins a turn of the model, as a message that the user did not type
+	Status *string       `json:"status"` // is shown in the status line from now on
 	// Choose asks the user. The command is called once more, with the answer.
 	Choose *hook.Question `json:"choose"`
 }
@@ -57,14 +58,15 @@ func readReply(text string) (r reply, err error) {
 		return reply{Text: text}, nil
 	}
 	var keys map[string]json.RawMessage
-	if json.Unmarshal([]byte(text), &keys) != nil || !anyOf(keys, "text", "notice", "table", "prompt", "choose") {
+	if json.Unmarshal([]byte(text), &keys) != nil ||
+		!anyOf(keys, "text", "notice", "table", "prompt", "status", "choose") {
 		return reply{Text: text}, nil
 	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&r); err != nil {
-		return r, fmt.Errorf("it printed an object that cannot be shown: %s; its keys are text, notice, table, prompt and "+
-			"choose", plain.Line(strings.TrimPrefix(err.Error(), "json: ")))
+		return r, fmt.Errorf("it printed an object that cannot be shown: %s; its keys are text, notice, table, prompt, "+
+			"status and choose", plain.Line(strings.TrimPrefix(err.Error(), "json: ")))
 	}
 	if r.Table != nil {
 		width := len(r.Table.Columns)
@@ -112,6 +114,9 @@ func (p *Program) typed(ctx context.Context, s *engine.Session, args string) (en
 			shown.Table = r.Table
 		}
 		shown.Prompt = strings.TrimSpace(r.Prompt)
+		if r.Status != nil {
+			shown.Status, shown.StatusBy = r.Status, p.statusBy()
+		}
 		if r.Choose == nil {
 			return shown, nil
 		}
@@ -128,6 +133,15 @@ func (p *Program) typed(ctx context.Context, s *engine.Session, args string) (en
 		in.Answers = append(in.Answers, answer)
 	}
 	return engine.Reply{}, fmt.Errorf("/%s has asked %d questions: it is not called again", p.Name, maxQuestions)
+}
+
+// statusBy is the hook whose text in the status line a command replaces: one of the same process.
+func (p *Program) statusBy() *hook.Hook {
+	of := p
+	if p.process != nil {
+		of = p.process
+	}
+	return &hook.Hook{Type: hook.OfFunc, Command: of.Name, Origin: of.hookOrigin()}
 }
 
 // ask returns the ID of the option that the user picks; "": none. The question says who asks, so that it does not look

@@ -59,6 +59,8 @@ type started struct {
 	ended  chan struct{} // is closed when it has ended
 	exit   error         // why, after ended
 	of     *engine.Project
+
+	details json.RawMessage // for the first request
 }
 
 const (
@@ -85,6 +87,8 @@ type request struct {
 	Arguments *string         `json:"arguments,omitempty"`
 	Answers   []string        `json:"answers,omitempty"`
 	Dir       string          `json:"cwd"`
+	// Details are those of the last result of one of its tools in the conversation, in the first request after a start.
+	Details json.RawMessage `json:"details,omitempty"`
 }
 
 // An answer is a line of a process.
@@ -111,6 +115,7 @@ func (p *process) ask(ctx context.Context, r request, limit time.Duration, start
 	if err != nil {
 		return nil, err
 	}
+	r.Details, run.details = run.details, nil
 	r.ID = 1 + rand.IntN(1<<30) // an answer that was written before is none
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, broken{fmt.Errorf("it did not answer within %s", limit)})
 	defer cancel()
@@ -398,12 +403,32 @@ func (p *Program) request(ctx context.Context, l *live, ws workspace.Workspace, 
 		proc.close()
 	}
 	result, err := proc.ask(ctx, r, cmp.Or(p.definition.timeout(), processTime),
-		func() (*started, error) { return p.launch(ws, call, o, of) },
+		func() (*started, error) {
+			run, err := p.launch(ws, call, o, of)
+			if err == nil {
+				run.details = p.lastDetails(l)
+			}
+			return run, err
+		},
 		func(line string) { call.Progress(tool.Text(line)) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	return result, nil
+}
+
+// lastDetails returns the details of the last result of a tool of the process in the conversation, from which it goes
+// on after a resume, in a copy of the session, or when it had ended; nil: there are none.
+func (p *Program) lastDetails(l *live) json.RawMessage {
+	if l == nil {
+		return nil
+	}
+	for e := range l.conv.Log().Backward() {
+		if e.Result != nil && p.definition.Tools[e.Result.Name] != nil && e.Result.Details != nil {
+			return e.Result.Details
+		}
+	}
+	return nil
 }
 
 // textOf is what a program would have printed in place of a result.

@@ -72,6 +72,46 @@ esac`))
 	}
 }
 
+// TestProcessGoesOn: a process that starts again is told what its tools returned last, and its commands and hooks share one
+// place in the status line.
+func TestProcessGoesOn(t *testing.T) {
+	p := enginetest.New(t)
+	dir := "~/.config/knack/tools/"
+	p.Write(t, dir+"ext.json", `{"type": "process", "description": "Counts.", "command": "./ext.sh",
+		"tools": {"count": {"description": "Counts on.", "inputSchema": {"type": "object"}}},
+		"commands": {"counted": {"description": "Says how far."}}, "hooks": [{"event": "Stop"}]}`)
+	executable(t, p, dir+"ext.sh", reads(`case $line in
+*'"details":{"n":'*) n=${line##*'"details":{"n":'}; n=${n%%'}'*} ;;
+esac
+case $line in
+*'"method":"tool"'*) n=$((n+1)); echo "{\"id\":$id,\"result\":{\"text\":\"now $n\",\"details\":{\"n\":$n}}}" ;;
+*'"method":"command"'*) echo "{\"id\":$id,\"result\":{\"notice\":\"counted $n\",\"status\":\"at $n\"}}" ;;
+*) echo "{\"id\":$id,\"result\":{\"status\":\"stopped\"}}" ;;
+esac`))
+	o := p.Options(llmtest.New(enginetest.Calls("count", `{}`), enginetest.Calls("count", `{}`), llmtest.Reply("done"),
+		enginetest.Calls("count", `{}`), llmtest.Reply("done")))
+	o.Values["permissions.allow"] = []string{"Tool(count)"}
+	_, s := p.Open(t, o, nil, engine.SessionOptions{})
+	enginetest.Run(t, s, "go")
+	id := s.ID()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, s = p.Open(t, o, nil, engine.SessionOptions{Resume: id})
+	if got := enginetest.Run(t, s, "/counted"); !strings.Contains(got, "counted 2") {
+		t.Errorf("a command of a resumed session: %q", got)
+	}
+	if got := strings.Join(s.Status().Parts, ","); got != "at 2" {
+		t.Errorf("status %q", got)
+	}
+	if got := enginetest.Run(t, s, "go on"); !strings.Contains(got, "result: now 3") {
+		t.Errorf("a tool of a resumed session: %s", got)
+	}
+	if got := strings.Join(s.Status().Parts, ","); got != "stopped" {
+		t.Errorf("status %q", got)
+	}
+}
+
 // TestProcessDenied: a rule that denies a tool holds for a process, too.
 func TestProcessDenied(t *testing.T) {
 	p := enginetest.New(t)

@@ -45,6 +45,7 @@ def hook(event: dict) -> dict:
 for line in sys.stdin:
     request = json.loads(line)
     answer = {"id": request["id"]}
+    notes += request.get("details", {}).get("notes", [])  # of a session that is resumed
     try:
         if request["method"] == "tool":
             answer["result"] = tool(request["name"], request["input"])

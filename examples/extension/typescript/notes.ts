@@ -3,7 +3,7 @@
 import { createInterface } from "node:readline";
 
 type Event = { hook_event_name: string; tool_input?: { command?: string }; answers?: string[] };
-type Request = { id: number; method: string; name: string; input: any; arguments: string; answers?: string[] };
+type Request = { id: number; method: string; input: any; arguments: string; answers?: string[]; details?: any };
 
 const notes: string[] = [];
 const risky = ["push --force", "reset --hard"];
@@ -51,6 +51,7 @@ function answer(r: Request): object {
 
 for await (const line of createInterface({ input: process.stdin })) {
   const request: Request = JSON.parse(line);
+  notes.push(...(request.details?.notes ?? [])); // of a session that is resumed
   try {
     console.log(JSON.stringify({ id: request.id, result: answer(request) }));
   } catch (problem) {
