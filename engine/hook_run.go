@@ -51,6 +51,12 @@ func newHookRunner(s *Session, p *Project) (*sessionHooks, error) {
 			s.mu.Lock()
 			in.PromptID = s.promptID
 			s.mu.Unlock()
+			if in.Shown != nil {
+				in.Shown.Turn = in.PromptID
+			}
+			if in.Event == hook.Stop || in.Event == hook.SubagentStop {
+				in.Running, in.Crons = inBackground(s.jobs.List(), s.background.Unreported(s.log)), []struct{}{}
+			}
 			if s.Recorded() && in.Event == hook.SubagentStop {
 				in.AgentFile = filepath.Join(p.options.Env.AgentSessions(p.dir, s.log.ID()).Dir, in.AgentID+".jsonl")
 			}

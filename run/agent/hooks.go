@@ -219,6 +219,7 @@ func (h *runHooks) afterTool(set *hook.Set, t tool.Tool) tool.Tool {
 			Response: response(name, res), Milli: &took}
 		if err != nil || res.IsError {
 			what.Event, what.Response, what.Error = hook.PostToolUseFailure, nil, llm.TextOf(res.Parts)
+			what.Interrupt = new(bool)
 			if err != nil {
 				what.Error = err.Error()
 			}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/session"
@@ -264,6 +265,9 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			r.ledger.spend(1, answer.Usage, cost)
 			if t := llm.TextOf(answer.Message.Parts); t != "" {
 				r.end.Text = t
+				if r.shown != nil {
+					r.end.Text = *r.shown
+				}
 			}
 			_, err := r.record(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
 				Message: answer.Message, Stop: answer.Stop, Usage: answer.Usage, Cost: cost, Model: model.Info().ID,
@@ -331,6 +335,11 @@ func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.R
 	})
 	defer sent()
 	r.startIndexing(ctx, underway)
+	var set *hook.Set
+	if r.depth() == 0 { // what agents write is not shown as an answer
+		set = r.hooks.inEffect(r.log.State().Scopes)
+	}
+	shown := newDisplay(r.emit, set)
 	for ev, err := range m.Stream(llm.OnSent(ctx, sent), req) {
 		sent() // not every model calls it
 		if err != nil {
@@ -338,10 +347,11 @@ func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.R
 		}
 		switch {
 		case ev.Done != nil:
+			r.shown = shown.end(ctx)
 			return ev.Done, nil
 		case ev.Text != "":
 			partial.WriteString(ev.Text)
-			r.emit(Event{Text: ev.Text})
+			shown.add(ctx, ev.Text)
 		case ev.Thinking != "":
 			r.emit(Event{Thinking: ev.Thinking})
 		}
@@ -386,6 +396,9 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	tools := r.withMissing(r.tools(state), calls)
 	for i := range tools {
 		tools[i] = r.hooks.afterTool(hooks, r.withRecordedStart(tools[i], func() { events <- Event{} }))
+	}
+	if hooks != nil {
+		hooks.Locate = tools.Located // of an agent with a worktree of its own: there
 	}
 	aliased := r.aliased(calls, tools)
 	observed := r.observedCalls(subOf(r.subRecord, r.depth()), calls, aliased, tools)

@@ -15,6 +15,7 @@ type turn struct {
 	ledger      *ledger
 	emit        func(Event) // for the caller; changes only before the run starts
 	lastEmitted int         // the id of the last log entry that was emitted
+	shown       *string     // the text of the answer that is recorded next, as people saw it; nil: as it is
 }
 
 // record appends an entry to the log and emits it.
@@ -29,6 +30,9 @@ func (t *turn) record(e session.Entry) (session.Entry, error) {
 func (t *turn) emitRecorded() {
 	for _, e := range t.log.After(t.lastEmitted) {
 		t.lastEmitted = e.ID
+		if e.Answer != nil && t.shown != nil {
+			e.Answer, t.shown = displayed(e.Answer, *t.shown), nil
+		}
 		t.emit(Event{Entry: &e})
 	}
 }

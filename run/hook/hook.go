@@ -72,8 +72,9 @@ const (
 	CwdChanged           Event = "CwdChanged"
 	FileChanged          Event = "FileChanged" // one of the files that a matcher or WatchPaths names
 	DirectoryAdded       Event = "DirectoryAdded"
-	TaskCreated          Event = "TaskCreated"   // a step is about to be put on the list; a block refuses it
-	TaskCompleted        Event = "TaskCompleted" // one is about to be marked as done; a block refuses it
+	TaskCreated          Event = "TaskCreated"    // a step is about to be put on the list; a block refuses it
+	TaskCompleted        Event = "TaskCompleted"  // one is about to be marked as done; a block refuses it
+	MessageDisplay       Event = "MessageDisplay" // lines of an answer are about to be shown
 )
 
 // Events returns all events in a fixed order.
@@ -83,7 +84,7 @@ func Events() []Event {
 		PermissionDenied, PostToolUse, PostToolUseFailure, PostToolBatch, Notification, SubagentStart, SubagentStop,
 		Stop, StopFailure, PreCompact, PostCompact, ConfigChange, InstructionsLoaded, SkillActivated,
 		SkillReleased, Setup, PreModelSwitch, PostModelSwitch, Elicitation, ElicitationResult, WorktreeCreate,
-		WorktreeRemove, CwdChanged, FileChanged, DirectoryAdded, TaskCreated, TaskCompleted}
+		WorktreeRemove, CwdChanged, FileChanged, DirectoryAdded, TaskCreated, TaskCompleted, MessageDisplay}
 }
 
 // Guards reports whether a call, or another model, waits for the hooks of the event. If one of them fails, it must not
@@ -108,7 +109,7 @@ func (e Event) reachesModel() bool {
 	switch e {
 	case SessionEnd, StopFailure, PreCompact, PostCompact, ConfigChange, InstructionsLoaded, SkillReleased,
 		PreModelSwitch, Elicitation, ElicitationResult, WorktreeCreate, WorktreeRemove, CwdChanged, FileChanged,
-		DirectoryAdded, TaskCreated, TaskCompleted:
+		DirectoryAdded, TaskCreated, TaskCompleted, MessageDisplay:
 		return false
 	}
 	return true
@@ -390,8 +391,9 @@ type Input struct {
 	Suggestion []string        `json:"permission_suggestions,omitempty"`
 	Calls      []BatchCall     `json:"tool_calls,omitempty"` // PostToolBatch
 
-	Error  string `json:"error,omitempty"`  // PostToolUseFailure, StopFailure
-	Reason string `json:"reason,omitempty"` // PermissionDenied, SessionEnd, SkillReleased
+	Error     string `json:"error,omitempty"`        // PostToolUseFailure, StopFailure
+	Interrupt *bool  `json:"is_interrupt,omitempty"` // PostToolUseFailure: false, as hooks do not run for what was stopped
+	Reason    string `json:"reason,omitempty"`       // PermissionDenied, SessionEnd, SkillReleased
 
 	Prompt    string `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as the user typed it
 	Expansion string `json:"expansion_type,omitempty"` // UserPromptExpansion
@@ -399,14 +401,18 @@ type Input struct {
 	Arguments string `json:"command_args,omitempty"`   // UserPromptExpansion
 	From      string `json:"command_source,omitempty"` // the same: kind of the command or the skill's source
 	// Source is that of SessionStart, ConfigChange, PreModelSwitch, PostModelSwitch, DirectoryAdded.
-	Source    Source `json:"source,omitempty"`
-	Model     string `json:"model,omitempty"` // SessionStart
-	Active    *bool  `json:"stop_hook_active,omitempty"`
-	Last      string `json:"last_assistant_message,omitempty"` // Stop, SubagentStop
-	Message   string `json:"message,omitempty"`                // Notification, Elicitation
-	Kind      Notice `json:"notification_type,omitempty"`      // Notification
-	AgentID   string `json:"agent_id,omitempty"`               // SubagentStart, SubagentStop, and events in a sub-agent
-	AgentType string `json:"agent_type,omitempty"`
+	Source Source `json:"source,omitempty"`
+	Model  string `json:"model,omitempty"` // SessionStart
+	Active *bool  `json:"stop_hook_active,omitempty"`
+	Last   string `json:"last_assistant_message,omitempty"` // Stop, SubagentStop
+	// Stop, SubagentStop: what goes on in the background; nil: that is not known. Schedules run in sessions of their own,
+	// so none wakes this one.
+	Running   []Running  `json:"background_tasks,omitzero"`
+	Crons     []struct{} `json:"session_crons,omitzero"`
+	Message   string     `json:"message,omitempty"`           // Notification, Elicitation
+	Kind      Notice     `json:"notification_type,omitempty"` // Notification
+	AgentID   string     `json:"agent_id,omitempty"`          // SubagentStart, SubagentStop, and events in a sub-agent
+	AgentType string     `json:"agent_type,omitempty"`
 	// SubagentStop: the file of the sub-agent's session; "": it is not stored.
 	AgentFile  string  `json:"agent_transcript_path,omitempty"`
 	Trigger    Trigger `json:"trigger,omitempty"`             // PreCompact, PostCompact, Setup
@@ -429,7 +435,27 @@ type Input struct {
 	Name      string     `json:"name,omitempty"`          // WorktreeCreate: of the worktree
 	Worktree  string     `json:"worktree_path,omitempty"` // WorktreeRemove
 
-	*Task // TaskCreated, TaskCompleted
+	*Task  // TaskCreated, TaskCompleted
+	*Shown // MessageDisplay
+}
+
+// A Shown is a part of an answer that is about to be shown.
+type Shown struct {
+	Turn    string `json:"turn_id"`
+	Message string `json:"message_id"` // of the answer
+	Index   int    `json:"index"`      // of the part, from 0
+	Final   bool   `json:"final"`      // it is the last part
+	Delta   string `json:"delta"`      // whole lines, but for the last part
+}
+
+// A Running is something that goes on in the background.
+type Running struct {
+	ID          string `json:"id"`
+	Type        string `json:"type"` // shell or subagent
+	Status      string `json:"status"`
+	Description string `json:"description"`
+	Command     string `json:"command,omitempty"`
+	AgentType   string `json:"agent_type,omitempty"`
 }
 
 // A Task describes a step of the list.
@@ -549,6 +575,8 @@ type Outcome struct {
 	// Prompt replaces what the user sent (UserPromptSubmit), and Summary is that of a compaction (PreCompact); "": no hook
 	// has one. Of several, the last one counts.
 	Prompt, Summary string
+	// Display replaces what is shown (MessageDisplay); nil: nothing does. Of several, the last one counts.
+	Display *string
 	// Answer is what hooks answer to the question of a server, or in place of the user's answer; nil: nothing. To decline
 	// beats to accept. Content is nil unless it accepts.
 	Answer *Form

@@ -344,11 +344,7 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 
 // Foreign reports whether other agents have an event of this name, and Knack has not.
 func Foreign(name string) bool {
-	switch name {
-	case "MessageDisplay", "TeammateIdle":
-		return true
-	}
-	return false
+	return name == "TeammateIdle"
 }
 
 // eventOf finds an event by name. why explains why there is none; e is then the guard that the name

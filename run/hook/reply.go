@@ -36,6 +36,7 @@ type reply struct {
 	ask        *Question
 	status     *string
 	notify     string
+	display    *string // in place of what is shown
 }
 
 // tells reports whether a model reads part of the answer.
@@ -69,6 +70,7 @@ type wire struct {
 		Action       string          `json:"action"`
 		Content      map[string]any  `json:"content"`
 		Watch        []string        `json:"watchPaths"`
+		Display      *string         `json:"displayContent"`
 	} `json:"hookSpecificOutput"`
 }
 
@@ -169,6 +171,8 @@ func (r *reply) special(e Event, w *wire) error {
 		if len(r.prompt) > MaxOutput/2 {
 			return fmt.Errorf("updatedPrompt has %d bytes: at most %d are used", len(r.prompt), MaxOutput/2)
 		}
+	case MessageDisplay:
+		r.display = w.Specific.Display
 	case PreCompact:
 		r.summary = cutText(w.Specific.Summary)
 	case Elicitation, ElicitationResult:

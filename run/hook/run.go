@@ -147,6 +147,8 @@ type Set struct {
 	Session, AgentID, AgentType string
 	Record                      *Record      // of what the hooks answer; nil: it is not kept
 	Debug                       *slog.Logger // gets one line for each event that has hooks; nil: none
+	// Locate, if not nil, writes the paths of files in the input of a tool in full.
+	Locate func(ctx context.Context, tool string, input json.RawMessage) json.RawMessage
 }
 
 // A Record keeps what hooks have answered, and whether the run goes on. A nil Record keeps nothing. Its methods are
@@ -252,6 +254,7 @@ func (s *Set) run(ctx context.Context, in Input) Outcome {
 	if r.Fill != nil {
 		r.Fill(&in)
 	}
+	s.locate(ctx, &in)
 	about := []string{in.matchText()}
 	tool := in.Tool
 	if in.Event.OfTool() {
@@ -307,6 +310,7 @@ func (s *Set) run(ctx context.Context, in Input) Outcome {
 	}
 	if o.Input != nil && o.Vote != Deny {
 		in.ToolInput = o.Input
+		s.locate(ctx, &in)
 		done[author] = true
 		s.recheck(ctx, &o, about, in, done)
 	}
@@ -314,6 +318,20 @@ func (s *Set) run(ctx context.Context, in Input) Outcome {
 		o.Input = nil
 	}
 	return o
+}
+
+// locate writes the paths of files in the inputs of tools in full.
+func (s *Set) locate(ctx context.Context, in *Input) {
+	if s.Locate == nil {
+		return
+	}
+	if in.Tool != "" {
+		in.ToolInput = s.Locate(ctx, in.Tool, in.ToolInput)
+	}
+	in.Calls = slices.Clone(in.Calls)
+	for i, c := range in.Calls {
+		in.Calls[i].Input = s.Locate(ctx, c.Tool, c.Input)
+	}
 }
 
 // recheck asks the other hooks about the input that one hook wrote, because they have seen a
@@ -728,6 +746,9 @@ func (o *Outcome) merge(e Event, h *Hook, r reply, err error) {
 	}
 	if r.output != nil {
 		o.Output = r.output
+	}
+	if r.display != nil {
+		o.Display = r.display
 	}
 	o.Prompt, o.Summary = cmp.Or(r.prompt, o.Prompt), cmp.Or(r.summary, o.Summary)
 	o.WatchPaths = append(o.WatchPaths, r.watch...)

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -79,6 +80,28 @@ func (t *Tool) Encode(input json.RawMessage) json.RawMessage {
 		}
 		return convert(in, t.ConvertBack)
 	})
+}
+
+// Located returns an input with the paths of files in full. It keeps any other one as it is.
+func (t *Tool) Located(ctx context.Context, input json.RawMessage) json.RawMessage {
+	if t.Locate == nil {
+		return input
+	}
+	return rewrite(input, func(in map[string]any) (map[string]any, error) {
+		in, err := t.ownForm(in)
+		if err != nil {
+			return nil, err
+		}
+		return convert(in, func(o Object) { t.Locate(ctx, o) })
+	})
+}
+
+// Located returns an input of the tool with a name with the paths of files in full.
+func (s Set) Located(ctx context.Context, name string, input json.RawMessage) json.RawMessage {
+	if t, ok := s.Find(name); ok {
+		return t.Located(ctx, input)
+	}
+	return input
 }
 
 // Decode converts an input from a hook, which uses those names or the tool's own.

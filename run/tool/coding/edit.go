@@ -117,6 +117,7 @@ func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
 	t.Guidelines = guidelines("Change files with edit; use write for new files and for those you replace whole.")
 	t.Fields, t.Convert, t.ConvertBack = editFields(), wrapEdit, unwrapEdit
 	t.Summary = tool.SummaryOf(func(in editInput) string { return in.Path })
+	t.Locate = locateFile(ws, resolve)
 	t.Subjects = pathSubjects(ws, permission.KindEdit, resolve, func(in editInput) string { return in.Path })
 	return t
 }

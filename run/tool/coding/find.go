@@ -87,6 +87,7 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 	t.Fields = []tool.Field{{Name: "pattern", Other: []string{"glob"}},
 		{Name: "path", Other: []string{"directory", "dir"}}}
 	t.Summary = tool.SummaryOf(func(in findInput) string { return searchName(in.Pattern, in.Path) })
+	t.Locate = locateDir(ws)
 	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting,
 		func(in findInput) string { return defaultDir(in.Path) })
 	return t

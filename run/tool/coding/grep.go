@@ -135,6 +135,7 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		}
 	}
 	t.Summary = tool.SummaryOf(func(in grepInput) string { return searchName(in.Pattern, in.Path) })
+	t.Locate = locateDir(ws)
 	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting,
 		func(in grepInput) string { return defaultDir(in.Path) })
 	return t

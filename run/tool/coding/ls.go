@@ -78,6 +78,7 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 	t.Effect, t.Aliases = tool.Reads, []string{"LS"}
 	t.Fields = []tool.Field{{Name: "path", Other: []string{"directory", "dir"}}}
 	t.Summary = tool.SummaryOf(func(in lsInput) string { return defaultDir(in.Path) })
+	t.Locate = locateDir(ws)
 	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting,
 		func(in lsInput) string { return defaultDir(in.Path) })
 	return t

@@ -2,6 +2,7 @@ package coding
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -87,6 +88,36 @@ func resolveExisting(ctx context.Context, ws pathFS, path string) (string, error
 		}
 	}
 	return abs, nil
+}
+
+// locateFile returns a [tool.Tool.Locate] for the field path. Inlined into each tool, it would make the program larger.
+//
+//go:noinline
+func locateFile(ws pathFS, find func(context.Context, pathFS, string) (string, error)) func(context.Context,
+	tool.Object) {
+	return func(ctx context.Context, in tool.Object) {
+		var path string
+		if json.Unmarshal(in["path"], &path) != nil {
+			return
+		}
+		if abs, err := find(ctx, ws, path); err == nil {
+			in.Set("path", abs)
+		}
+	}
+}
+
+// locateDir is like locateFile, for a directory in which a tool searches. Hooks for other agents know that as the model
+// wrote it, so only what those agents do not understand is written in full.
+//
+//go:noinline
+func locateDir(ws pathFS) func(context.Context, tool.Object) {
+	return locateFile(ws, func(ctx context.Context, ws pathFS, path string) (string, error) {
+		abs, err := resolveExisting(ctx, ws, path)
+		if err == nil && (abs == ws.Path(path) || path == "") {
+			return path, nil
+		}
+		return abs, err
+	})
 }
 
 func missing(ctx context.Context, ws pathFS, path string) bool {

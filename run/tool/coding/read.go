@@ -115,6 +115,7 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 	t.Fields = []tool.Field{{Name: "path", Other: []string{"file_path", "filePath", "notebook_path"}, Hooks: "file_path"}}
 	t.Summary = tool.SummaryOf(func(in readInput) string { return in.Path })
 	t.Key = fileKey(ws, func(in readInput) string { return in.Path })
+	t.Locate = locateFile(ws, resolveExisting)
 	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting, func(in readInput) string { return in.Path })
 	return t
 }

@@ -76,6 +76,7 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 	}
 	t.Effect, t.Aliases = tool.Writes, []string{"Write"}
 	t.Summary = tool.SummaryOf(func(in writeInput) string { return in.Path })
+	t.Locate = locateFile(ws, resolve)
 	t.Subjects = pathSubjects(ws, permission.KindEdit, resolve, func(in writeInput) string { return in.Path })
 	return t
 }
