@@ -37,6 +37,20 @@ func TestInput(t *testing.T) {
 	}
 }
 
+// TestColumn: text of a second column is wrapped within it.
+func TestColumn(t *testing.T) {
+	c := &conversation{width: 30}
+	c.reply("caches     this project stored nothing yet\nA sentence that is longer than one row.")
+	var got []string
+	for _, l := range c.take() {
+		got = append(got, l.String())
+	}
+	want := "caches     this project stored|           nothing yet|A sentence that is longer than|one row."
+	if s := strings.Trim(strings.Join(got, "|"), "|"); s != want {
+		t.Errorf("%s, want %s", s, want)
+	}
+}
+
 // TestDroppedFiles: a paste that consists of paths, as terminals write files that are dropped on them.
 func TestDroppedFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {

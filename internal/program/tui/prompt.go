@@ -105,6 +105,9 @@ func (a *app) pickerKey(k terminal.Key) {
 }
 
 func (a *app) promptKey(k terminal.Key) {
+	if a.vimLine(k) {
+		return
+	}
 	act, done := vimKey(&a.prompt, k)
 	if done {
 		a.view.menu = nil
@@ -186,7 +189,7 @@ func (a *app) promptKey(k terminal.Key) {
 	case actHelp:
 		a.page("Keys", func(width int) []styled.Line { return wrapped(a.keys.help(), width) })
 	case actSteps:
-		if a.view.steps = !a.view.steps; len(a.view.todos) == 0 {
+		if a.view.noSteps = !a.view.noSteps; len(a.view.todos) == 0 {
 			a.view.hint = "There is no list of steps."
 		}
 	default:

@@ -1,11 +1,14 @@
 package tui
 
 import (
+	"strings"
+
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/internal/program/editor"
 	"github.com/knack-agent/knack/internal/program/terminal"
 	"github.com/knack-agent/knack/internal/program/vim"
+	"github.com/knack-agent/knack/run/agent"
 )
 
 // switchVim switches Vim's keys of a prompt on or off, saves the choice in the user's settings, and returns what to
@@ -46,6 +49,31 @@ func vimKey(prompt *editor.Editor, k terminal.Key) (act action, done bool) {
 		return "", false
 	}
 	return "", prompt.Key(name, k.Text)
+}
+
+// vimLine runs what was typed after a colon in normal mode when k ends it.
+func (a *app) vimLine(k terminal.Key) bool {
+	v := a.prompt.Vim()
+	if v == nil || k.String() != "enter" || !strings.HasPrefix(v.Pending(), ":") {
+		return false
+	}
+	line := strings.TrimSpace(v.Pending()[1:])
+	a.prompt.Key("esc", "")
+	switch strings.TrimSuffix(line, "!") {
+	case "w", "write":
+		a.enter(engine.Next)
+	case "q", "quit", "qa", "x", "wq":
+		if !a.prompt.Empty() && !strings.HasSuffix(line, "!") {
+			a.view.hint = "The prompt has a text. :w sends it, :q! leaves without it."
+			break
+		}
+		a.prompt.Clear()
+		a.submit(agent.Typed("/quit"), engine.Next)
+	case "":
+	default:
+		a.view.hint = "Of Vim's command line there are only :w (send), :q and :q! (leave)."
+	}
+	return true
 }
 
 // moves reports whether a key moves the cursor in a selection, too.
