@@ -105,10 +105,11 @@ func (a *app) pickerKey(k terminal.Key) {
 }
 
 func (a *app) promptKey(k terminal.Key) {
-	if a.vimLine(k) {
-		return
+	act, hint := vimLine(&a.prompt, k)
+	done := hint != ""
+	if a.view.hint = cmp.Or(hint, a.view.hint); act == "" && !done {
+		act, done = vimKey(&a.prompt, k)
 	}
-	act, done := vimKey(&a.prompt, k)
 	if done {
 		a.view.menu = nil
 		return

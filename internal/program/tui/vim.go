@@ -8,7 +8,6 @@ import (
 	"github.com/knack-agent/knack/internal/program/editor"
 	"github.com/knack-agent/knack/internal/program/terminal"
 	"github.com/knack-agent/knack/internal/program/vim"
-	"github.com/knack-agent/knack/run/agent"
 )
 
 // switchVim switches Vim's keys of a prompt on or off, saves the choice in the user's settings, and returns what to
@@ -51,29 +50,25 @@ func vimKey(prompt *editor.Editor, k terminal.Key) (act action, done bool) {
 	return "", prompt.Key(name, k.Text)
 }
 
-// vimLine runs what was typed after a colon in normal mode when k ends it.
-func (a *app) vimLine(k terminal.Key) bool {
-	v := a.prompt.Vim()
-	if v == nil || k.String() != "enter" || !strings.HasPrefix(v.Pending(), ":") {
-		return false
+// vimLine returns what a command line does that k ends: an action, or a hint that says why there is none.
+func vimLine(prompt *editor.Editor, k terminal.Key) (act action, hint string) {
+	v := prompt.Vim()
+	if v == nil || k.String() != "enter" || len(v.Pending()) < 2 || v.Pending()[0] != ':' {
+		return "", ""
 	}
 	line := strings.TrimSpace(v.Pending()[1:])
-	a.prompt.Key("esc", "")
-	switch strings.TrimSuffix(line, "!") {
+	prompt.Key("esc", "")
+	switch command, force := strings.CutSuffix(line, "!"); command {
 	case "w", "write":
-		a.enter(engine.Next)
+		return actSubmit, ""
 	case "q", "quit", "qa", "x", "wq":
-		if !a.prompt.Empty() && !strings.HasSuffix(line, "!") {
-			a.view.hint = "The prompt has a text. :w sends it, :q! leaves without it."
-			break
+		if !prompt.Empty() && !force {
+			return "", "The prompt has a text. :w sends it, :q! leaves without it."
 		}
-		a.prompt.Clear()
-		a.submit(agent.Typed("/quit"), engine.Next)
-	case "":
-	default:
-		a.view.hint = "Of Vim's command line there are only :w (send), :q and :q! (leave)."
+		prompt.Clear()
+		return actExit, ""
 	}
-	return true
+	return "", "Of Vim's command line there are only :w (send), :q and :q! (leave)."
 }
 
 // moves reports whether a key moves the cursor in a selection, too.
