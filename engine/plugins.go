@@ -165,49 +165,18 @@ func (s *Plugins) readInstalled() {
 			bad(knack.CodeChanged, store.Path(it), "knack sync",
 				"the plugin %s is not used: the project's %s has another version", plain.Line(id), install.LockName)
 		default:
-			if now := others()[id].Dir; it.Place != "" && now != it.Place {
-				hint := "knack plugin update " + plain.Line(id)
-				if now == "" {
-					hint = "knack plugin remove " + plain.Line(id)
-				}
-				if _, err := os.Stat(it.Place); err != nil {
-					bad(knack.CodePluginMissing, it.Place, hint, "the plugin %s is not used: %s has removed this version",
-						plain.Line(id), install.Program(id))
+			if it.Place != "" {
+				moved := notInPlace(id, it.Place, others()[id].Dir)
+				s.problems = append(s.problems, moved...)
+				if len(moved) > 0 && moved[0].Severity == knack.Error {
 					continue
-				} else if now != "" {
-					s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Warn, Path: now, Hint: hint,
-						Message: install.Program(id) + " has another version of the plugin " + plain.Line(id) +
-							"; the one that you approved is used"})
 				}
 			}
 			read = append(read, id)
 		}
 	}
-	switch len(missing) {
-	case 0:
-	case 1:
-		bad(knack.CodePluginMissing, "", "knack plugin add "+missing[0]+", or knack plugin disable "+missing[0],
-			"the plugin %s is on in the settings, and is not installed", missing[0])
-	default: // of a home that somebody brought
-		bad(knack.CodePluginMissing, "", "knack plugin add "+missing[0]+", or knack plugin disable "+missing[0],
-			"%d plugins are on in the settings, and are not installed: %s", len(missing), plain.List(missing, maxUnused))
-	}
-	// Reading is mostly waiting for the system.
-	found := make([]readResult, len(read))
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(len(read), runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for i := range next {
-				found[i] = readPlugin(store.Path(lock.Plugins[read[i]]), read[i], lock.Plugins[read[i]])
-			}
-		})
-	}
-	for i := range read {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
+	s.problems = append(s.problems, notInstalled(missing)...)
+	found := readPlugins(store, lock, read)
 	// One that calls itself as another is called does not take its place.
 	order.Stable(found, func(a, b readResult) int {
 		return cmp.Compare(a.borrowed(), b.borrowed())
@@ -215,6 +184,63 @@ func (s *Plugins) readInstalled() {
 	for _, x := range found {
 		s.add(x)
 	}
+}
+
+// notInPlace says that a plugin of another program, which is used in its place, is no longer there (an error), or that
+// the program has another version of it now, in the directory now; "": it has none.
+func notInPlace(id, place, now string) []knack.Problem {
+	if now == place {
+		return nil
+	}
+	x := knack.Problem{Code: knack.CodeChanged, Severity: knack.Warn, Path: now,
+		Hint: "knack plugin update " + plain.Line(id),
+		Message: install.Program(id) + " has another version of the plugin " + plain.Line(id) +
+			"; the one that you approved is used"}
+	if now == "" {
+		x.Hint = "knack plugin remove " + plain.Line(id)
+	}
+	if _, err := os.Stat(place); err != nil {
+		x.Code, x.Severity, x.Path = knack.CodePluginMissing, knack.Error, place
+		x.Message = "the plugin " + plain.Line(id) + " is not used: " + install.Program(id) + " has removed this version"
+	} else if now == "" {
+		return nil
+	}
+	return []knack.Problem{x}
+}
+
+// notInstalled says in one problem which plugins are on and not installed. A home that somebody brought may name many.
+func notInstalled(ids []string) []knack.Problem {
+	if len(ids) == 0 {
+		return nil
+	}
+	x := knack.Problem{Code: knack.CodePluginMissing, Severity: knack.Error,
+		Hint:    "knack plugin add " + ids[0] + ", or knack plugin disable " + ids[0],
+		Message: "the plugin " + ids[0] + " is on in the settings, and is not installed"}
+	if len(ids) > 1 {
+		x.Message = fmt.Sprintf("%d plugins are on in the settings, and are not installed: %s", len(ids),
+			plain.List(ids, maxUnused))
+	}
+	return []knack.Problem{x}
+}
+
+// readPlugins reads several plugins at once, because reading is mostly waiting for the system.
+func readPlugins(store *install.Store, lock *install.Lock, ids []string) []readResult {
+	found := make([]readResult, len(ids))
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(len(ids), runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := range next {
+				found[i] = readPlugin(store.Path(lock.Plugins[ids[i]]), ids[i], lock.Plugins[ids[i]])
+			}
+		})
+	}
+	for i := range ids {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return found
 }
 
 // NameTaken returns the ID of a plugin in use that has this name but another ID, or "" if there is none.

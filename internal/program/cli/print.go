@@ -28,42 +28,14 @@ import (
 // print runs one prompt and exits (`knack -p`). With structured input, it runs one prompt
 // after the other.
 func (f *runFlags) print(c *cobra.Command, args []string) error {
-	var out control.Output
-	var messages *control.Messages // input of stream-json
-	switch f.outputFormat {
-	case "text":
-		out = &textOutput{w: c.OutOrStdout(), errs: c.ErrOrStderr()}
-	case "json":
-		out = jsonOutput{control.NewMessages(c.OutOrStdout(), false), c.ErrOrStderr()}
-	case "stream-json":
-		messages = control.NewMessages(c.OutOrStdout(), true)
-		messages.Partial, messages.HookEvents = f.partial, f.hookEvents
-		if f.mirror {
-			messages.SetMirror(claudeDir())
-			f.imported = messages.MirrorAfter
-		}
-		out = messages
-	default:
-		return engine.Usagef("--output-format text, json or stream-json", "--output-format %s: unknown format",
-			f.outputFormat)
+	out, messages, err := f.printOutput(c)
+	if err != nil {
+		return err
 	}
-	var in agent.Input
 	args = f.goalAsPrompt(args)
-	switch f.inputFormat {
-	case "text":
-		var err error
-		if in, err = prompt(c.InOrStdin(), args, c.ErrOrStderr(), pipeWait); errors.Is(err, errNoPrompt) {
-			return f.noPrompt()
-		} else if err != nil {
-			return err
-		}
-	case "stream-json":
-		if len(args) > 0 {
-			return engine.Usagef("pipe lines of JSON into knack -p --input-format stream-json",
-				"a prompt and structured input cannot be given together")
-		}
-	default:
-		return engine.Usagef("--input-format text or stream-json", "--input-format %s: unknown format", f.inputFormat)
+	in, err := f.printInput(c, args)
+	if err != nil {
+		return err
 	}
 	ctx, stop := signals(c.Context())
 	defer stop()
@@ -81,19 +53,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		f.appendPrompt = append(f.appendPrompt, schema.Prompt())
 	}
 	if f.inputFormat == "stream-json" {
-		go e.Watch(ctx)
-		var stdout *os.File
-		if w, ok := c.OutOrStdout().(*resultWriter); ok {
-			stdout, _ = w.w.(*os.File)
-		}
-		return control.Serve(ctx, control.Options{
-			In: c.InOrStdin(), Out: out, Stdout: stdout, Messages: messages, Schema: schema, Show: shown.print,
-			Prompts: f.permissionPrompt == "stdio", Unattended: f.permissionPrompts == "none", Replay: f.replay,
-			MaySave: f.hostMaySave, Timeout: f.hostTimeout, Agree: e.Unread.Ask,
-			Start: func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
-				return f.start(ctx, e, person, edit, c.ErrOrStderr())
-			},
-		})
+		return f.serveHost(ctx, c, e, control.Options{Out: out, Messages: messages, Schema: schema, Show: shown.print})
 	}
 	edit := func(o *engine.SessionOptions) {
 		schema.Edit(o)
@@ -126,6 +86,84 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	if in, err = s.Attach(ctx, in); err != nil {
 		return err
 	}
+	if err := missingFile(s, in, args); err != nil {
+		return err
+	}
+	if f.outputFormat == "stream-json" { // its first line says which servers are connected
+		if err := engine.AwaitServers(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := r.Begin(ctx); err != nil {
+		return err
+	}
+	before := s.Log().Last()
+	err = r.Turn(ctx, in)
+	err = f.printEnd(c.ErrOrStderr(), s, before, r.Report, err, jobs)
+	if ctx.Err() == nil {
+		unanswered := s.MCP().Unanswered() // before print: a server that fails meanwhile is in one of both
+		shown.printWith(e, unanswered)
+	}
+	return err
+}
+
+// printOutput returns what shows the session; with stream-json also the messages that it consists of, otherwise nil.
+func (f *runFlags) printOutput(c *cobra.Command) (control.Output, *control.Messages, error) {
+	switch f.outputFormat {
+	case "text":
+		return &textOutput{w: c.OutOrStdout(), errs: c.ErrOrStderr()}, nil, nil
+	case "json":
+		return jsonOutput{control.NewMessages(c.OutOrStdout(), false), c.ErrOrStderr()}, nil, nil
+	case "stream-json":
+		messages := control.NewMessages(c.OutOrStdout(), true)
+		messages.Partial, messages.HookEvents = f.partial, f.hookEvents
+		if f.mirror {
+			messages.SetMirror(claudeDir())
+			f.imported = messages.MirrorAfter
+		}
+		return messages, messages, nil
+	}
+	return nil, nil, engine.Usagef("--output-format text, json or stream-json", "--output-format %s: unknown format",
+		f.outputFormat)
+}
+
+// printInput returns the prompt; with stream-json there is none yet.
+func (f *runFlags) printInput(c *cobra.Command, args []string) (agent.Input, error) {
+	switch f.inputFormat {
+	case "text":
+		in, err := prompt(c.InOrStdin(), args, c.ErrOrStderr(), pipeWait)
+		if errors.Is(err, errNoPrompt) {
+			err = f.noPrompt()
+		}
+		return in, err
+	case "stream-json":
+		if len(args) > 0 {
+			return agent.Input{}, engine.Usagef("pipe lines of JSON into knack -p --input-format stream-json",
+				"a prompt and structured input cannot be given together")
+		}
+		return agent.Input{}, nil
+	}
+	return agent.Input{}, engine.Usagef("--input-format text or stream-json", "--input-format %s: unknown format",
+		f.inputFormat)
+}
+
+// serveHost runs what a host program sends. o has how that is shown.
+func (f *runFlags) serveHost(ctx context.Context, c *cobra.Command, e *engine.Engine, o control.Options) error {
+	go e.Watch(ctx)
+	if w, ok := c.OutOrStdout().(*resultWriter); ok {
+		o.Stdout, _ = w.w.(*os.File)
+	}
+	o.In = c.InOrStdin()
+	o.Prompts, o.Unattended = f.permissionPrompt == "stdio", f.permissionPrompts == "none"
+	o.Replay, o.MaySave, o.Timeout, o.Agree = f.replay, f.hostMaySave, f.hostTimeout, e.Unread.Ask
+	o.Start = func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
+		return f.start(ctx, e, person, edit, c.ErrOrStderr())
+	}
+	return control.Serve(ctx, o)
+}
+
+// missingFile returns an error for an argument @path that was not attached to the prompt, and is meant as a file.
+func missingFile(s *engine.Session, in agent.Input, args []string) error {
 	for _, a := range args {
 		path, ok := strings.CutPrefix(a, "@")
 		if !ok || path == "" || slices.Contains(in.Touched, s.Path(path)) {
@@ -141,37 +179,33 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 		return engine.Usagef("ls "+plain.Line(filepath.Dir(path)), "%s: %s", plain.Line(path), why)
 	}
-	if f.outputFormat == "stream-json" { // its first line says which servers are connected
-		if err := engine.AwaitServers(ctx, s); err != nil {
-			return err
-		}
+	return nil
+}
+
+// printEnd ends the background jobs after a turn that ended with err, and tells the user what the result as a text does
+// not: what was refused and blocked, and how to take changes of files back. before is the last entry from before the
+// turn. It returns how the program ends.
+func (f *runFlags) printEnd(w io.Writer, s *engine.Session, before int, r engine.Report, err error,
+	jobs *backgroundJobs) error {
+	text := f.outputFormat == "text" // the others have it in their result
+	if text {
+		fmt.Fprint(w, refusedLine(r.Refused)+blockedLines(r.Blocked))
 	}
-	if err := r.Begin(ctx); err != nil {
-		return err
-	}
-	before := s.Log().Last()
-	err = r.Turn(ctx, in)
-	if f.outputFormat == "text" { // the others have them in their result
-		fmt.Fprint(c.ErrOrStderr(), refusedLine(r.Report.Refused)+blockedLines(r.Report.Blocked))
-	}
-	if g := goal.Of(s); err == nil && g != nil && r.Report.Requests > 0 {
+	if g := goal.Of(s); err == nil && g != nil && r.Requests > 0 {
 		err = g.Err(before)
 	}
-	jobs.close(c.ErrOrStderr())
-	if !f.noSession && f.outputFormat == "text" && undo.Of(s).ChangedSince(before+1) {
-		fmt.Fprintf(c.ErrOrStderr(), "knack: files were changed: knack session restore %s takes that back\n", s.Log().ID())
+	jobs.close(w)
+	if !f.noSession && text && undo.Of(s).ChangedSince(before+1) {
+		fmt.Fprintf(w, "knack: files were changed: knack session restore %s takes that back\n", s.Log().ID())
 	}
-	if n := len(r.Report.Refused); err == nil && f.exitRefused && n > 0 {
-		err = &engine.Error{Err: errSilent{}, Exit: engine.ExitRefused} // refusedLine has said it
-		if f.outputFormat != "text" {
-			err = &engine.Error{Err: errors.New(plain.Count(n, "call") + " refused"), Exit: engine.ExitRefused}
-		}
+	n := len(r.Refused)
+	switch {
+	case err != nil || !f.exitRefused || n == 0:
+		return err
+	case text: // refusedLine has said it
+		return &engine.Error{Err: errSilent{}, Exit: engine.ExitRefused}
 	}
-	if ctx.Err() == nil {
-		unanswered := s.MCP().Unanswered() // before print: a server that fails meanwhile is in one of both
-		shown.printWith(e, unanswered)
-	}
-	return err
+	return &engine.Error{Err: errors.New(plain.Count(n, "call") + " refused"), Exit: engine.ExitRefused}
 }
 
 // refusedLine says how many calls were refused, of which only the model was told, and what would permit them; "" if
