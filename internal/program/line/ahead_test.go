@@ -97,7 +97,7 @@ func TestLeaveAhead(t *testing.T) {
 	if got, err := r.line("> ", false); got != "one" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := io.WriteString(keys, "\x04"); err != nil {
+	if _, err := io.WriteString(keys, "\x04\n"); err != nil {
 		t.Fatal(err)
 	}
 	r.out = io.Discard
