@@ -143,6 +143,9 @@ func (c Command) run(ctx context.Context, s *Session, in agent.Input) (Reply, er
 		return Reply{}, fmt.Errorf("/%s: the host gave no func for this command", plain.Line(c.Name))
 	}
 	r, err := c.Run(ctx, s, args)
+	if r.Status != nil && s.hooks != nil {
+		s.hooks.show(r.StatusBy, *r.Status)
+	}
 	r.Command, r.Args = c.Name, args
 	if err != nil || r.Value == nil {
 		return r, err

@@ -88,13 +88,6 @@ func (h *sessionHooks) show(by *hook.Hook, text string) {
 	h.changed()
 }
 
-// ShowStatus shows a text in the status line as a hook does.
-func ShowStatus(s *Session, by *hook.Hook, text string) {
-	if s.hooks != nil {
-		s.hooks.show(by, text)
-	}
-}
-
 // status adds what hooks show.
 func (h *sessionHooks) status(to *Status) {
 	if h == nil {

@@ -55,7 +55,7 @@ func newHookRunner(s *Session, p *Project) (*sessionHooks, error) {
 				in.Shown.Turn = in.PromptID
 			}
 			if in.Event == hook.Stop || in.Event == hook.SubagentStop {
-				in.Running, in.Crons = inBackground(s), []struct{}{}
+				in.Running, in.Crons = inBackground(s.jobs.List(), s.background.Unreported(s.log)), []struct{}{}
 			}
 			if s.Recorded() && in.Event == hook.SubagentStop {
 				in.AgentFile = filepath.Join(p.options.Env.AgentSessions(p.dir, s.log.ID()).Dir, in.AgentID+".jsonl")
@@ -78,24 +78,6 @@ func newHookRunner(s *Session, p *Project) (*sessionHooks, error) {
 		Tool: func(name string) hook.ToolMapping { return hookTool(s, name) },
 	}
 	return all, nil
-}
-
-// inBackground returns the commands and agents that run in the background, as hooks are told them.
-func inBackground(s *Session) []hook.Running {
-	all := []hook.Running{}
-	for _, j := range s.jobs.List() {
-		if j.Running {
-			all = append(all, hook.Running{ID: j.ID, Type: "shell", Status: "running", Description: j.Description,
-				Command: j.Line})
-		}
-	}
-	for _, a := range s.background.Unreported(s.log) {
-		if a.Reason == "" {
-			all = append(all, hook.Running{ID: a.Log, Type: "subagent", Status: "running", Description: a.Task,
-				AgentType: a.Name})
-		}
-	}
-	return all
 }
 
 // runHook runs a hook's command in the workspace, in the same sandbox as tools, unless it is the user's own.

@@ -354,7 +354,7 @@ func (p *Project) findSources(ctx context.Context) {
 	s.Cache = env.StateFile("cache")
 	s.Skills, s.AddDirs, s.Bare, s.NoSkills = unpacked(p, o.Skills), o.AddDirs, o.Bare, o.NoSkills
 	if !o.Bare {
-		s.Skills = append(s.Skills, outside(p.root, p.config.Foreign.Skills)...)
+		s.Skills = append(s.Skills, slices.DeleteFunc(outside(p.root, p.config.Foreign.Skills), s.OfUser)...)
 	}
 	s.NoUser, s.NoProject = !p.hasLayer("user"), !p.hasLayer("project")
 	for _, k := range p.config.Settings.Skills.Order {

@@ -9,6 +9,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/hook"
 )
 
 // A Reply is the result of one of the program's commands: text and perhaps a table for people, and the
@@ -38,6 +39,9 @@ type Reply struct {
 	Next *Session
 	// Quit asks the front end to exit.
 	Quit bool
+	// Status, if not nil, is shown in the status line from now on, in place of what the hook StatusBy has shown there.
+	Status   *string
+	StatusBy *hook.Hook
 }
 
 // String returns the reply as text.

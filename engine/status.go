@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool/coding"
@@ -133,6 +134,24 @@ func (j *jobs) happened(hooks *sessionHooks) (ended, reports bool) {
 		reports = reports || x.Lines > 0
 	}
 	return ended, reports || hooks != nil && hooks.HasLate()
+}
+
+// inBackground returns the commands and agents that run in the background, as hooks are told them.
+func inBackground(jobs []coding.Job, agents []session.Agent) []hook.Running {
+	all := []hook.Running{}
+	for _, j := range jobs {
+		if j.Running {
+			all = append(all, hook.Running{ID: j.ID, Type: "shell", Status: "running", Description: j.Description,
+				Command: j.Line})
+		}
+	}
+	for _, a := range agents {
+		if a.Reason == "" {
+			all = append(all, hook.Running{ID: a.Log, Type: "subagent", Status: "running", Description: a.Task,
+				AgentType: a.Name})
+		}
+	}
+	return all
 }
 
 // Watch yields the current Status, and a new one after each change, until ctx or the session ends.

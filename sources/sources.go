@@ -75,6 +75,12 @@ func FromEnv(getenv func(string) string) Options {
 	return Options{Home: d.Home, ConfigHome: d.ConfigHome, ClaudeConfig: d.Claude}
 }
 
+// OfUser reports whether a directory is one in which the user's skills are found anyway. The directories of o must be
+// set, as by FromEnv.
+func (o Options) OfUser(dir string) bool {
+	return slices.Contains(o.user("skills"), filepath.Clean(dir))
+}
+
 // ManagedDirs returns the directories of administrators for an operating system, named
 // as in runtime.GOOS.
 func ManagedDirs(goos string) []string {
@@ -234,7 +240,7 @@ func (t table) kind(kind knack.SourceKind) (all []knack.Source) {
 }
 
 // user returns the user's directories of skills or commands.
-func (t table) user(what string) []string {
+func (t Options) user(what string) []string {
 	var dirs []string
 	in := func(dir string, sub ...string) {
 		if dir != "" {

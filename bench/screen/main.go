@@ -27,7 +27,7 @@ func main() {
 	out := flag.String("out", "", "write a picture of each scene into this directory")
 	only := flag.String("only", "", "with -out: the scene of this name alone")
 	film := flag.Bool("film", false, "with -only: also write NAME-film.svg, which shows each step for two seconds")
-	allLight := flag.Bool("light", false, "with -out: for a light background")
+	allLight := flag.Bool("light", false, "with -out or -capture: for a light background")
 	width := flag.Int("width", 0, "with -out: so many columns; 0: those of the scene")
 	program := flag.String("knack", "", "the program to run (default: it is built)")
 	isCapture := flag.Bool("capture", false, "draw what tmux capture-pane -pe printed, from standard input")
@@ -35,7 +35,7 @@ func main() {
 	flag.Parse()
 	err := func() error {
 		if *isCapture {
-			return capture(os.Stdin, os.Stdout)
+			return capture(os.Stdin, os.Stdout, *allLight)
 		}
 		if *out == "" && !*isMeasure {
 			flag.Usage()
@@ -93,7 +93,11 @@ func main() {
 }
 
 // capture draws rows of text with SGR sequences.
-func capture(in io.Reader, out io.Writer) error {
+func capture(in io.Reader, out io.Writer, isLight bool) error {
+	colours := dark
+	if isLight {
+		colours = light
+	}
 	data, err := io.ReadAll(in)
 	if err != nil {
 		return err
@@ -108,6 +112,6 @@ func capture(in io.Reader, out io.Writer) error {
 	}
 	vt := terminaltest.New(width, len(rows))
 	vt.Write([]byte(strings.Join(rows, "\r\n") + "\x1b[?25l"))
-	_, err = io.WriteString(out, picture(vt, width, len(rows), dark, "a terminal"))
+	_, err = io.WriteString(out, picture(vt, width, len(rows), colours, "a terminal"))
 	return err
 }

@@ -135,16 +135,16 @@ func valueChoices(p *engine.Project, key string) *engine.Question {
 	return q
 }
 
-// skillHelp is the line about a skill in a list: source, state, size, description.
+// skillHelp is the row about a skill in a list, in columns: source, state, tokens, description.
 func skillHelp(e knack.Candidate, state knack.SkillState) string {
-	help := fmt.Sprintf("%s, %s", e.Origin.Kind, state)
-	if e.Skill == nil {
-		return help
+	if state == knack.FeatureOff {
+		state = knack.Off
 	}
-	if n := e.Skill.Tokens().Body; n > 0 {
-		help += fmt.Sprintf(", %s tokens", plain.Number(n))
+	tokens, summary := "", ""
+	if e.Skill != nil {
+		tokens, summary = plain.Number(e.Skill.Tokens().Body), e.Skill.Summary()
 	}
-	return help + "  " + e.Skill.Summary()
+	return fmt.Sprintf("%-8s  %-8s  %6s tokens  %s", e.Origin.Kind, state, tokens, summary)
 }
 
 // showSkill shows a skill and offers the actions for it.

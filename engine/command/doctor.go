@@ -77,6 +77,9 @@ type Terminal struct {
 	Colour  bool   `json:"colour"`
 }
 
+// refused begins what a Checkup says about a key that its provider refuses.
+const refused = "refused by "
+
 type offItem struct {
 	Name string `json:"name"`
 	Why  string `json:"why"`
@@ -216,7 +219,7 @@ func (x *Checkup) Try(ctx context.Context, e *engine.Engine) error {
 	_, failed, err := e.Models().List(ctx, provider, true)
 	switch err := cmp.Or(err, failed[provider]); {
 	case errors.Is(err, models.ErrKeyRefused):
-		x.Key = "refused by " + provider
+		x.Key = refused + provider
 		hint := "knack login " + provider
 		for _, u := range x.Servers {
 			if u.Provider == provider && strings.HasSuffix(u.Key, "_KEY") { // a variable; stored keys have a path or place
@@ -270,8 +273,7 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-10s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("version", "%s (%s, %s)", x.Version, x.Go, x.System)
-	line("directory", "%s", plain.Line(x.Dir))
+	x.writeProblems(line, p)
 	line("model", "%s", cmp.Or(plain.Line(x.Model), x.ModelWhy))
 	if x.Key != "" {
 		line("key", "%s", plain.Line(x.Key))
@@ -286,6 +288,8 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		}
 		line(name, "%s at %s (%s)", plain.Line(s.Provider), plain.Line(s.URL), plain.Line(key))
 	}
+	line("version", "%s (%s, %s)", x.Version, x.Go, x.System)
+	line("directory", "%s", plain.Line(x.Dir))
 	if x.Sandbox.Mode == sandbox.Off {
 		line("sandbox", "off")
 	} else {
@@ -295,7 +299,7 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		line("network", "commands ask before they connect to a host; open without a question: %s",
 			plain.Line(strings.Join(append([]string{"their own loopback"}, x.Sandbox.Hosts...), ", ")))
 		for i, text := range CacheLines(x.Sandbox.Caches) {
-			line([]string{"caches", ""}[min(i, 1)], "%s", plain.Line(text))
+			line([]string{"caches", ""}[min(i, 1)], "%s", plain.Line(p.ShortIn(text)))
 		}
 	}
 	x.writeLanguages(line)
@@ -339,7 +343,11 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 			line("", "  %s", plain.Line(text))
 		}
 	}
-	name = "problems"
+}
+
+// writeProblems writes what is wrong, which comes first.
+func (x *Checkup) writeProblems(line func(name, format string, args ...any), p *engine.Project) {
+	name := "problems"
 	of := map[knack.Code]int{}
 	for _, q := range x.Problems {
 		if q.Severity == knack.Info && slices.Contains([]knack.Code{knack.CodeFeatureOff, knack.CodeDuplicateFile,
@@ -361,7 +369,7 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 			line("", "and %d more %s: knack doctor --json", n, code)
 		}
 	}
-	if name != "" {
+	if name != "" && x.ModelWhy == "" && !strings.HasPrefix(x.Key, refused) {
 		line(name, "none")
 	}
 }
@@ -374,7 +382,12 @@ const (
 // groupSkills replaces the skills that are off for the same reason by one item.
 func groupSkills(off []offItem) (grouped []offItem) {
 	names := map[string][]string{} // by reason
-	for _, o := range off {
+	off = slices.Clone(off)
+	for i, o := range off {
+		if strings.Contains(o.Why, "KNACK_FEATURES=") { // each has a feature of its own
+			o.Why = "off until you switch their features on; knack skill why NAME says how"
+			off[i] = o
+		}
 		if name, ok := strings.CutPrefix(o.Name, "skill "); ok {
 			names[o.Why] = append(names[o.Why], name)
 		}

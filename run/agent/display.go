@@ -24,13 +24,10 @@ type display struct {
 // displayPause is the least time between two runs of the hooks, each of which may start a program.
 const displayPause = 500 * time.Millisecond
 
-// displayOf returns the display of the next answer of a run. Those of sub-agents are not shown as answers.
-func displayOf(r *run) *display {
-	d := &display{emit: r.emit, last: time.Now()}
-	if r.Policy.Hooks == nil || r.depth() > 0 {
-		return d
-	}
-	if set := r.hooks.inEffect(r.log.State().Scopes); set.Has(hook.MessageDisplay) {
+// newDisplay returns the display of an answer with the hooks in effect; nil: there are none.
+func newDisplay(emit func(Event), set *hook.Set) *display {
+	d := &display{emit: emit, last: time.Now()}
+	if set.Has(hook.MessageDisplay) {
 		d.set, d.id = set, session.NewUUID()
 	}
 	return d

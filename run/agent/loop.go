@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/session"
@@ -332,7 +333,11 @@ func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.R
 	})
 	defer sent()
 	r.startIndexing(ctx, underway)
-	shown := displayOf(r)
+	var set *hook.Set
+	if r.depth() == 0 { // what agents write is not shown as an answer
+		set = r.hooks.inEffect(r.log.State().Scopes)
+	}
+	shown := newDisplay(r.emit, set)
 	for ev, err := range m.Stream(llm.OnSent(ctx, sent), req) {
 		sent() // not every model calls it
 		if err != nil {

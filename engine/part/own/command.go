@@ -115,7 +115,7 @@ func (p *Program) typed(ctx context.Context, s *engine.Session, args string) (en
 		}
 		shown.Prompt = strings.TrimSpace(r.Prompt)
 		if r.Status != nil {
-			p.showStatus(s, *r.Status)
+			shown.Status, shown.StatusBy = r.Status, p.statusBy()
 		}
 		if r.Choose == nil {
 			return shown, nil
@@ -135,15 +135,13 @@ func (p *Program) typed(ctx context.Context, s *engine.Session, args string) (en
 	return engine.Reply{}, fmt.Errorf("/%s has asked %d questions: it is not called again", p.Name, maxQuestions)
 }
 
-// showStatus shows a text in the status line, in place of what the hooks of the same process have shown.
-func (p *Program) showStatus(s *engine.Session, text string) {
+// statusBy is the hook whose text in the status line a command replaces: one of the same process.
+func (p *Program) statusBy() *hook.Hook {
 	of := p
 	if p.process != nil {
 		of = p.process
 	}
-	h, _ := hook.New(hook.Stop, "", of.Name, nil) // only its name counts
-	h.Origin = of.hookOrigin()
-	engine.ShowStatus(s, &h, text)
+	return &hook.Hook{Type: hook.OfFunc, Command: of.Name, Origin: of.hookOrigin()}
 }
 
 // ask returns the ID of the option that the user picks; "": none. The question says who asks, so that it does not look

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones where the system has none: 0.4 MB
@@ -510,7 +511,7 @@ func scheduleHistoryCommand() *cobra.Command {
 			}
 			rows = append(rows, row{Due: o.Due, Omission: &o, text: text})
 		}
-		slices.SortStableFunc(rows, func(a, b row) int { return a.Due.Compare(b.Due) })
+		sort.SliceStable(rows, func(i, j int) bool { return rows[i].Due.Before(rows[j].Due) })
 		rows = rows[max(0, len(rows)-most):]
 		if asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(rows)

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
+	"sort"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +59,7 @@ index has already stay. A skill with errors is not published.`,
 					index.Skills = append(index.Skills, entry)
 					fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", entry.Name, entry.Digest)
 				}
-				slices.SortStableFunc(index.Skills, func(a, b install.IndexSkill) int { return strings.Compare(a.Name, b.Name) })
+				sort.SliceStable(index.Skills, func(i, j int) bool { return index.Skills[i].Name < index.Skills[j].Name })
 				data, err := json.MarshalIndent(index, "", "  ")
 				return append(data, '\n'), err
 			})

@@ -3,6 +3,7 @@
 package line
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -79,5 +80,28 @@ func TestTypeAhead(t *testing.T) {
 				t.Errorf("%+v, %v, after\n%s", a, err, w.shown)
 			}
 		})
+	}
+}
+
+// TestLeaveAhead: Ctrl-D that is typed before the prompt is shown leaves, and Ctrl-Space at a prompt does not.
+func TestLeaveAhead(t *testing.T) {
+	keys, tty, err := pty.Open()
+	if err != nil {
+		t.Skipf("no pty on this system: %v", err)
+	}
+	defer keys.Close()
+	defer tty.Close()
+	pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: 80})
+	go io.Copy(io.Discard, keys) // the echo
+	r := newReader(tty, &typist{keys: keys, answers: []string{"> ", "\x00one\r"}}, nil)
+	if got, err := r.line("> ", false); got != "one" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := io.WriteString(keys, "\x04"); err != nil {
+		t.Fatal(err)
+	}
+	r.out = io.Discard
+	if got, err := r.line("> ", false); !errors.Is(err, errLeft) {
+		t.Errorf("%q, %v", got, err)
 	}
 }

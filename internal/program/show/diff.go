@@ -131,7 +131,30 @@ func Diff(diff, name string, width int) []styled.Line {
 			}
 		}
 	}
+	squared(out)
 	return out
+}
+
+// squared makes the rows with a background as wide as the widest of them: a block. One as wide as the terminal would be
+// copied with its blanks.
+func squared(rows []styled.Line) {
+	background := func(l styled.Line) styled.Style {
+		if len(l) == 0 {
+			return 0
+		}
+		return l[len(l)-1].Style & (styled.Added | styled.Removed)
+	}
+	widest := 0
+	for _, l := range rows {
+		if background(l) != 0 {
+			widest = max(widest, l.Width())
+		}
+	}
+	for i, l := range rows {
+		if style := background(l); style != 0 && l.Width() < widest {
+			rows[i] = append(l, styled.Span{Text: strings.Repeat(" ", widest-l.Width()), Style: style})
+		}
+	}
 }
 
 // changedWords finds what differs between lines that were removed and those that were added in their place. The

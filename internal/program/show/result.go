@@ -59,7 +59,11 @@ func ResultOf(r *session.Result, heading styled.Line, width int, how string) Res
 			}
 		}
 		if output.Status != "" || r.People == "" {
-			out.Rows = append(out.Rows, Text(text, width, how)...)
+			rows := styled.Break
+			if output.Bytes == nil { // no output of a command, which keeps its columns
+				rows = styled.BreakWords
+			}
+			out.Rows = append(out.Rows, textRowsOf(text, width, how, rows)...)
 		}
 	case r.People != "":
 		if agent != nil {
@@ -105,6 +109,11 @@ func DiffName(diff string) string {
 
 // Text returns the start and the end of a text, with the number of lines between them.
 func Text(text string, width int, how string) []styled.Line {
+	return textRowsOf(text, width, how, styled.Break)
+}
+
+// textRowsOf is Text with a func that breaks what is longer than a row.
+func textRowsOf(text string, width int, how string, rows func(styled.Line, int) []styled.Line) []styled.Line {
 	if strings.TrimSpace(text) == "" {
 		return nil
 	}
@@ -118,15 +127,15 @@ func Text(text string, width int, how string) []styled.Line {
 			}
 			continue
 		}
-		out = append(out, textLine(l, width)...)
+		out = append(out, textLine(l, width, rows)...)
 	}
 	return out
 }
 
 // textLine returns one line of a text, cut if it is very long.
-func textLine(l string, width int) []styled.Line {
+func textLine(l string, width int, breaks func(styled.Line, int) []styled.Line) []styled.Line {
 	inner := max(width-len(indent), 1)
-	rows := styled.Break(styled.S(styled.Dim, Line(Start(l, (textRows+1)*inner))), inner)
+	rows := breaks(styled.S(styled.Dim, Line(Start(l, (textRows+1)*inner))), inner)
 	if len(rows) > textRows {
 		rows = rows[:textRows]
 		rows[textRows-1] = append(rows[textRows-1].Cut(max(inner-1, 1)), styled.Span{Text: "…", Style: styled.Dim})

@@ -29,6 +29,8 @@ func TestResultOf(t *testing.T) {
 			"edit a.go  partly blocked|  Blocked by the sandbox: ~/x|  one"},
 		{"bash", "The user declined this call of bash: no", "refused: you declined: no", "", true,
 			"edit a.go  refused: you declined: no"},
+		{"mcp__s__t", strings.Repeat("the reason is long ", 5), "", "", true,
+			"edit a.go  failed|  the reason is long the reason is long the reason is long the reason is long|  the reason is long"},
 		{"mcp", long, "", "", false, "edit a.go|  row|  row|  … 15 more lines (key)|  row|  row|  row"},
 		{"write", "Wrote a.go (9 bytes).", "Wrote a.go",
 			`{"diff":"--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-x\n+y\n","added":1,"removed":1}`,

@@ -8,6 +8,7 @@
 package terminal
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -128,10 +129,12 @@ func (t *Terminal) Resume() error {
 	}
 	t.state = state
 	ended := make(chan struct{})
-	go func(in input) {
+	in := newInput(t.in, t.input)
+	ahead := in.more(0)
+	go func() {
 		defer close(ended)
-		readKeys(in, t.key)
-	}(newInput(t.in, t.input))
+		readKeys(in, ahead, t.key)
+	}()
 	t.ended = ended
 	_, err = io.WriteString(t.out, t.modes)
 	return err
@@ -184,8 +187,9 @@ type input interface {
 	more(d time.Duration) bool
 }
 
-// readKeys reads the input until it ends and calls onKey for each key.
-func readKeys(in input, onKey func(Key)) error {
+// readKeys reads the input until it ends and calls onKey for each key. ahead reports that something was typed before
+// the terminal was in raw mode: until then the system keeps Ctrl-D as a zero byte.
+func readKeys(in input, ahead bool, onKey func(Key)) error {
 	var d Decoder
 	emit := func(keys []Key) {
 		for _, k := range keys {
@@ -193,8 +197,11 @@ func readKeys(in input, onKey func(Key)) error {
 		}
 	}
 	buf := make([]byte, 4096)
-	for {
+	for ; ; ahead = false {
 		n, err := in.Read(buf)
+		if ahead {
+			copy(buf, bytes.ReplaceAll(buf[:n], []byte{0}, []byte{4}))
+		}
 		emit(burst(d.Decode(buf[:n])))
 		if err != nil || d.Pending() && !in.more(escapeDelay) {
 			emit(d.Flush())

@@ -142,7 +142,7 @@ func TestReadKeys(t *testing.T) {
 		<-escaped // nothing followed
 		io.WriteString(w, "\x1b[A")
 	}()
-	if err := readKeys(newInput(r, r), func(k Key) {
+	if err := readKeys(newInput(r, r), false, func(k Key) {
 		if got = append(got, k); k.Name == "esc" {
 			escaped <- struct{}{}
 		}
@@ -177,7 +177,7 @@ func TestBurst(t *testing.T) {
 		"one\rtwo\x1b[A\rthree": "text=one enter text=two up enter text=three",
 	} {
 		var got []Key
-		if err := readKeys(&lateInput{[]string{in}}, func(k Key) { got = append(got, k) }); err != nil {
+		if err := readKeys(&lateInput{[]string{in}}, false, func(k Key) { got = append(got, k) }); err != nil {
 			t.Fatal(err)
 		}
 		if names(got) != want {
@@ -190,7 +190,7 @@ func TestBurst(t *testing.T) {
 // what has arrived without waiting.
 func TestReadKeysLate(t *testing.T) {
 	var got []Key
-	if err := readKeys(&lateInput{[]string{"\x1b", "[A", "\x1b", "b", "\x1b[1;", "5C", "\x1b"}}, func(k Key) {
+	if err := readKeys(&lateInput{[]string{"\x1b", "[A", "\x1b", "b", "\x1b[1;", "5C", "\x1b"}}, false, func(k Key) {
 		got = append(got, k)
 	}); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ var shades = []struct {
 
 const (
 	chartWidth  = 60 // width of a whole, in cells
+	barWidth    = 30 // maximum width of a bar, in cells
 	chartLabels = 24 // maximum width of a label, in cells
 )
 
@@ -89,7 +90,8 @@ func rows(ch *engine.Chart, width int) []styled.Line {
 			continue
 		}
 		l := styled.Line{{Text: label + "  "}}
-		if maxCells := min(width-labels-texts-4, chartWidth); maxCells > 0 {
+		// One value has nothing to be compared with.
+		if maxCells := min(width-labels-texts-4, barWidth); maxCells > 0 && len(ch.Bars) > 1 {
 			n := 0
 			if largest > 0 {
 				n = int(b.Value*float64(maxCells)/largest + 0.5)

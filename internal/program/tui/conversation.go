@@ -200,8 +200,19 @@ func (c *conversation) reply(text string) {
 		l = plain.Line(strings.ReplaceAll(l, "\t", "    "))
 		indent := len(l) - len(strings.TrimLeft(l, " "))
 		lead := styled.S(styled.Text, strings.Repeat(" ", min(indent, c.width/2)))
-		c.add(blockReply, styled.Wrap(styled.S(styled.Text, l[indent:]), c.width, lead, lead)...)
+		rest := styled.S(styled.Text, strings.Repeat(" ", min(column(l, indent), c.width/2)))
+		c.add(blockReply, styled.Wrap(styled.S(styled.Text, l[indent:]), c.width, lead, rest)...)
 	}
+}
+
+// column returns where the second column of a row begins, behind two blanks; indent if the row has none.
+func column(row string, indent int) int {
+	name, _, found := strings.Cut(row[indent:], "  ")
+	text := strings.TrimLeft(row[indent+len(name):], " ")
+	if !found || text == "" {
+		return indent
+	}
+	return styled.Width(row[:len(row)-len(text)])
 }
 
 // take returns the final lines that are not committed yet, and removes them.
@@ -413,7 +424,7 @@ func (c *conversation) agent(a *session.Agent) {
 // called shows the line of a call that has ended.
 func (c *conversation) called(mark styled.Style, l styled.Line) {
 	dot := "● "
-	if mark == styled.Bad { // which also shows where there are no colours
+	if mark != styled.Good { // which also shows where there are no colours
 		dot = "✗ "
 	}
 	c.add(blockCalls, styled.Wrap(l, c.width, styled.S(mark, dot), styled.S(styled.Text, "  "))...)

@@ -192,13 +192,32 @@ func (d *dialog) whole() *document {
 // title returns the line above the choices.
 func (d *dialog) title(width int) styled.Line {
 	l := show.Title(&d.q)
-	if n := len(d.q.Fields); n > 1 {
+	n := len(d.q.Fields)
+	if parts := strings.Split(l[1].Text, " · "); n > 1 && len(parts) == n && d.q.Asker == engine.AskerModel {
+		l = append(l[:1], d.parts(parts)...)
+	}
+	if n > 1 {
 		l = append(l, styled.Span{Text: fmt.Sprintf("  %d of %d", d.field+1, n), Style: styled.Dim})
 	}
 	if _, folded := d.body(width); folded > 0 {
 		l = append(l, styled.Span{Text: fmt.Sprintf("  %s folded", plain.Count(folded, "row")), Style: styled.Warn})
 	}
 	return l
+}
+
+// parts draws the names of a question's parts: which are answered, and which one is asked now.
+func (d *dialog) parts(names []string) (l styled.Line) {
+	for i, name := range names {
+		mark, style := "☐ ", styled.Dim
+		if _, ok := d.values[d.q.Fields[i].Name]; ok {
+			mark = "✓ "
+		}
+		if i == d.field {
+			style = styled.Bold
+		}
+		l = append(l, styled.Span{Text: mark + name, Style: style}, styled.Span{Text: "  "})
+	}
+	return l[:len(l)-1]
 }
 
 // foldedRows is the number of rows of a terminal that a folded change leaves to the title, the options and blank rows.

@@ -105,7 +105,11 @@ func (a *app) pickerKey(k terminal.Key) {
 }
 
 func (a *app) promptKey(k terminal.Key) {
-	act, done := vimKey(&a.prompt, k)
+	act, hint := vimLine(&a.prompt, k)
+	done := hint != ""
+	if a.view.hint = cmp.Or(hint, a.view.hint); act == "" && !done {
+		act, done = vimKey(&a.prompt, k)
+	}
 	if done {
 		a.view.menu = nil
 		return
@@ -186,7 +190,7 @@ func (a *app) promptKey(k terminal.Key) {
 	case actHelp:
 		a.page("Keys", func(width int) []styled.Line { return wrapped(a.keys.help(), width) })
 	case actSteps:
-		if a.view.steps = !a.view.steps; len(a.view.todos) == 0 {
+		if a.view.noSteps = !a.view.noSteps; len(a.view.todos) == 0 {
 			a.view.hint = "There is no list of steps."
 		}
 	default:

@@ -29,7 +29,7 @@ type view struct {
 	queue      []string // messages queued during a turn, each with when it will be used
 	queueWaits bool     // the first of them is a command, which waits for the end of the turn
 	todos      []todo
-	steps      bool     // todos are shown between turns, too
+	noSteps    bool     // todos are not shown between turns
 	agents     []string // running in the background
 	jobs       []string // commands in the background
 	running    bool
@@ -68,6 +68,7 @@ const (
 	todoRows  = 6
 	queueRows = 3
 	jobRows   = 3
+	roomy     = 8 // so many free rows leave one for a blank row above the status line
 )
 
 var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
@@ -248,7 +249,7 @@ func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, termina
 		if v.running && left > 0 {
 			add(v.activity(width, now))
 		}
-		if left > 2 && (v.running || v.steps) {
+		if left > 2 && (v.running || !v.noSteps) {
 			add(v.todoLines()...)
 		}
 		for i, q := range v.queue {
@@ -283,6 +284,9 @@ func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, termina
 		out = append(out, v.menu.lines(width, min(left, menuRows))...)
 	}
 	if len(out) < maxRows {
+		if v.picker == nil && v.menu == nil && maxRows-len(out) > roomy {
+			out = append(out, nil)
+		}
 		out = append(out, status)
 	}
 	return out, cursor
@@ -297,6 +301,9 @@ func (v *view) activity(width int, now time.Time) styled.Line {
 	}
 	if v.tokens > 0 {
 		l = append(l, styled.Span{Text: fmt.Sprintf(", %s tokens", plain.Number(v.tokens)), Style: styled.Dim})
+	}
+	if v.conv.retry != nil { // which says it
+		return l
 	}
 	keys := "  esc interrupts"
 	if more := " · " + v.backgroundKey + ": background"; v.backgroundKey != "" && v.conv.runs(now) &&

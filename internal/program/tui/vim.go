@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"strings"
+
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/internal/program/editor"
@@ -46,6 +48,27 @@ func vimKey(prompt *editor.Editor, k terminal.Key) (act action, done bool) {
 		return "", false
 	}
 	return "", prompt.Key(name, k.Text)
+}
+
+// vimLine returns what a command line does that k ends: an action, or a hint that says why there is none.
+func vimLine(prompt *editor.Editor, k terminal.Key) (act action, hint string) {
+	v := prompt.Vim()
+	if v == nil || k.String() != "enter" || len(v.Pending()) < 2 || v.Pending()[0] != ':' {
+		return "", ""
+	}
+	line := strings.TrimSpace(v.Pending()[1:])
+	prompt.Key("esc", "")
+	switch command, force := strings.CutSuffix(line, "!"); command {
+	case "w", "write":
+		return actSubmit, ""
+	case "q", "quit", "qa", "x", "wq":
+		if !prompt.Empty() && !force {
+			return "", "The prompt has a text. :w sends it, :q! leaves without it."
+		}
+		prompt.Clear()
+		return actExit, ""
+	}
+	return "", "Of Vim's command line there are only :w (send), :q and :q! (leave)."
 }
 
 // moves reports whether a key moves the cursor in a selection, too.

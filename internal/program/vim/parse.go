@@ -42,7 +42,7 @@ func listed(list, key string) bool {
 
 // parse reads the keys of a command.
 func parse(keys []string, visual bool) (c command, state parsed) {
-	if keys[0] == ":" { // there are no commands of the command line: what is typed up to Enter must do nothing
+	if keys[0] == ":" { // the caller runs commands of the command line: what is typed up to Enter does nothing here
 		if keys[len(keys)-1] == "enter" {
 			return c, invalid
 		}

@@ -172,6 +172,10 @@ func (v *Vim) command(text string, at int, key string) (string, int, bool) {
 		v.keys, v.mode = nil, Normal
 		return text, at, used
 	}
+	if n := len(v.keys); n > 0 && v.keys[0] == ":" && (key == "backspace" || key == "ctrl+h") {
+		v.keys = v.keys[:n-1]
+		return text, at, true
+	}
 	v.keys = append(v.keys, named(key))
 	c, state := parse(v.keys, v.mode != Normal)
 	if state == incomplete {
