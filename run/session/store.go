@@ -97,8 +97,14 @@ func (s Store) marked(l *Log) *Log {
 	return l
 }
 
+// A noSession is the ID of a session that is not there.
+type noSession string
+
+func (id noSession) Error() string        { return "there is no session " + string(id) }
+func (id noSession) Is(target error) bool { return target == fs.ErrNotExist }
+
 // Open opens a session to continue it. id may be the beginning of an ID if only one session
-// matches.
+// matches. If none does, the error is fs.ErrNotExist.
 func (s Store) Open(id string) (*Log, error) { return s.open(id, true) }
 
 // Read opens a session for reading only. It may be open for writing elsewhere.
@@ -109,13 +115,13 @@ func (s Store) open(id string, write bool) (*Log, error) {
 		return nil, err
 	}
 	if s.Dir == "" {
-		return nil, fmt.Errorf("there is no session %s", id)
+		return nil, noSession(id)
 	}
 	path := s.path(id)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		found, err := s.names(id)
 		if err != nil || len(found) == 0 {
-			return nil, fmt.Errorf("there is no session %s", id)
+			return nil, noSession(id)
 		}
 		if len(found) > 1 {
 			return nil, fmt.Errorf("%d sessions begin with %s", len(found), id)

@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -143,13 +144,17 @@ func failure(err error) *sdk.RequestError {
 	if errors.As(err, &known) {
 		return known
 	}
+	var e *engine.Error
+	told := errors.As(err, &e)
 	out := sdk.NewInternalError(nil)
-	if errors.Is(err, engine.ErrNoModel) {
+	switch {
+	case errors.Is(err, engine.ErrNoModel):
 		out = sdk.NewAuthRequired(nil)
+	case told && e.Exit == engine.ExitUsage: // a mistake of the client or its user, such as a directory that is not there
+		out = sdk.NewInvalidParams(nil)
 	}
 	out.Message = err.Error()
-	var e *engine.Error
-	if errors.As(err, &e) && e.Hint != "" {
+	if told && e.Hint != "" {
 		out.Message += "\n" + engine.PromptHint(e.Hint)
 	}
 	return out
@@ -265,6 +270,11 @@ func (s *server) open(ctx context.Context, dir string, servers []sdk.McpServer, 
 	}
 	c := newConversation(s, e)
 	err = c.start(ctx, servers, id)
+	if id != "" && errors.Is(err, fs.ErrNotExist) {
+		refused := sdk.NewInvalidParams(nil)
+		refused.Message = failure(err).Message
+		err = refused
+	}
 	if err == nil && id != "" && c.id != id { // the engine takes the beginning of an ID, too
 		err = sdk.NewInvalidParams(map[string]any{"error": "there is no session " + string(id)})
 	}

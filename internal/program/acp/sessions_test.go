@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -444,5 +445,26 @@ func TestEmbeddedDenied(t *testing.T) {
 	}
 	if n := len(model.Requests()); n > 0 {
 		t.Errorf("%d requests", n)
+	}
+}
+
+// TestMistakes: what the client or its user can mend is no error of the agent.
+func TestMistakes(t *testing.T) {
+	e := newEditor(t, llmtest.New(), nil)
+	defer e.leave()
+	id := e.begin()
+	none := filepath.Join(e.dir, "none")
+	ids := func(dir string, id sdk.SessionId) error {
+		_, err := e.LoadSession(e.ctx(), sdk.LoadSessionRequest{Cwd: dir, SessionId: id, McpServers: []sdk.McpServer{}})
+		return err
+	}
+	_, created := e.NewSession(e.ctx(), sdk.NewSessionRequest{Cwd: none, McpServers: []sdk.McpServer{}})
+	_, mode := e.SetSessionMode(e.ctx(), sdk.SetSessionModeRequest{SessionId: id, ModeId: "none"})
+	for what, err := range map[string]error{"a new session": created, "a mode": mode, "a loaded session": ids(none, id),
+		"an unknown session": ids(e.dir, "20200101-000000-00000000")} {
+		var refused *sdk.RequestError
+		if !errors.As(err, &refused) || refused.Code != -32602 {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

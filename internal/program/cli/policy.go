@@ -83,6 +83,12 @@ type policyCall struct {
 	text  string // as it is written
 }
 
+// Where the settings of an archive are below its directory.
+const (
+	managedFile = "managed/settings.json"
+	userFile    = "home/.config/knack/settings.json"
+)
+
 // maxPolicy is how large a file of tests may be, in bytes.
 const maxPolicy = 8 << 20
 
@@ -101,13 +107,18 @@ func testPolicy(ctx context.Context, name string, say func(string, ...any), verb
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return 0, 0, err
 	}
+	// The reader knows the names of the archive, not where its files are for a moment.
+	at := dir + string(filepath.Separator)
+	named := strings.NewReplacer(at+filepath.FromSlash(managedFile), "settings.json", at+filepath.FromSlash(userFile),
+		"user.json", at, "").Replace
 	table, o, err := policyOptions(name, data, dir)
 	if err != nil {
 		return 0, 0, err
 	}
 	e, err := engine.Open(ctx, o)
 	if err != nil {
-		return 0, 0, fmt.Errorf("%s: %w", name, err)
+		return 0, 0, &engine.Error{Err: errors.New(name + ": " + named(err.Error())), Hint: "knack help policy test",
+			Exit: engine.ExitUsage}
 	}
 	defer e.Close()
 	ws, err := e.Workspace(ctx)
@@ -115,7 +126,7 @@ func testPolicy(ctx context.Context, name string, say func(string, ...any), verb
 		return 0, 0, err
 	}
 	for _, p := range e.Project().SettingsProblems() {
-		say("%s: %s", name, strings.ReplaceAll(p.String(), dir+string(filepath.Separator), ""))
+		say("%s: %s", name, named(p.String()))
 		wrong++
 	}
 	for _, call := range table {
@@ -130,7 +141,7 @@ func testPolicy(ctx context.Context, name string, say func(string, ...any), verb
 		if got.Rule != "" {
 			why = fmt.Sprintf("the rule %s (%s)", got.Rule, got.Origin)
 		}
-		why = strings.TrimSuffix(": "+strings.ReplaceAll(why, dir+string(filepath.Separator), ""), ": ")
+		why = strings.TrimSuffix(": "+named(why), ": ")
 		switch {
 		case got.Verdict != call.want:
 			wrong++
@@ -184,9 +195,9 @@ func policyOptions(name string, data []byte, dir string) (table []policyCall, o 
 			continue
 		case f.Name == "settings.json":
 			o.Managed = []string{filepath.Join(dir, "managed")}
-			path = "managed/settings.json"
+			path = managedFile
 		case f.Name == "user.json":
-			path = "home/.config/knack/settings.json"
+			path = userFile
 		case strings.HasPrefix(f.Name, "project/") && filepath.IsLocal(filepath.FromSlash(f.Name)):
 			path = f.Name
 		default:

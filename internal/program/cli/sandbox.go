@@ -129,7 +129,7 @@ func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.
 	list("asks:", protectedLines(p.Protected))
 	var secrets []string
 	for _, s := range p.Secrets {
-		if _, err := os.Lstat(s); err == nil {
+		if _, err := os.Lstat(s); err == nil && !slices.Contains(secrets, s) {
 			secrets = append(secrets, s)
 		}
 	}

@@ -131,8 +131,6 @@ func (f *anthropicFormat) check(s *Server, r *http.Request, body []byte) (v requ
 		return no("model: Field required")
 	case req.MaxTokens < 1:
 		return no("max_tokens: must be greater than or equal to 1")
-	case !req.Stream:
-		return no("stream: this server only streams")
 	case len(req.Messages) == 0:
 		return no("messages: at least one message is required")
 	case req.Messages[0].Role != "user":

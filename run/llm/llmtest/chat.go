@@ -86,8 +86,6 @@ func (chatFormat) check(_ *Server, _ *http.Request, body []byte) (v requestText,
 	switch {
 	case req.Model == "":
 		return no("you must provide a model parameter")
-	case !req.Stream:
-		return no("stream: this server only streams")
 	case len(req.Messages) == 0:
 		return no("Invalid 'messages': empty array. Expected an array with minimum length 1")
 	case req.MaxTokens != 0 && req.MaxCompletionTokens != 0:

@@ -83,8 +83,8 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v requestTex
 	no := func(format string, args ...any) (requestText, string) {
 		return requestText{}, fmt.Sprintf(format, args...)
 	}
-	if r.URL.Query().Get("alt") != "sse" {
-		return no("alt: this server only streams events")
+	if strings.HasSuffix(r.URL.Path, ":streamGenerateContent") && r.URL.Query().Get("alt") != "sse" {
+		return no("alt: this server streams events")
 	}
 	var req geminiRequest
 	dec := json.NewDecoder(bytes.NewReader(body))

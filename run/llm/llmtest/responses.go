@@ -73,8 +73,6 @@ func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v request
 	switch {
 	case req.Model == "":
 		return no("Missing required parameter: 'model'.")
-	case !req.Stream:
-		return no("stream: this server only streams")
 	case req.Store == nil || *req.Store:
 		return no("store: this server keeps nothing")
 	case len(req.Input) == 0:

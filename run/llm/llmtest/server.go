@@ -25,9 +25,10 @@ const Key = "test-key-1234"
 //	POST /v1/messages                              Anthropic Messages
 //	POST /v1/responses                             OpenAI Responses
 //	POST /v1/chat/completions                      OpenAI Chat Completions
-//	POST /v1beta/models/NAME:streamGenerateContent Gemini
+//	POST /v1beta/models/NAME:streamGenerateContent Gemini, and :generateContent
 //	GET  /v1/models                                one model, test-model
 //
+// It streams if the request says so, else it answers at once.
 // It is strict: a request that the vendor would reject gets the same kind of error, uses no answer,
 // and is listed in Refused.
 type Server struct {
@@ -150,7 +151,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f, key = chatFormat{}, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	case path == "/v1/responses":
 		f, key = responsesFormat{}, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-	case strings.HasPrefix(path, "/v1beta/models/") && strings.HasSuffix(path, ":streamGenerateContent"):
+	case strings.HasPrefix(path, "/v1beta/models/") && (strings.HasSuffix(path, ":streamGenerateContent") ||
+		strings.HasSuffix(path, ":generateContent")):
 		f, key = geminiFormat{}, r.Header.Get("X-Goog-Api-Key")
 	default:
 		http.NotFound(w, r)
@@ -202,7 +204,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Write(f.fail(status, a.Error.Kind, a.Error.Message))
 		return
 	}
-	s.stream(w, r, f, &a)
+	frames, kind := f.frames(s, &a), "text/event-stream; charset=utf-8"
+	if !streams(r, body) {
+		frames, kind = []string{whole(frames)}, "application/json"
+	}
+	w.Header().Set("Content-Type", kind)
+	send(w, r, f, &a, frames)
+}
+
+// streams reports whether a request wants its answer as a stream.
+func streams(r *http.Request, body []byte) bool {
+	var req struct {
+		Stream bool `json:"stream"`
+	}
+	return strings.HasSuffix(r.URL.Path, ":streamGenerateContent") || json.Unmarshal(body, &req) == nil && req.Stream
 }
 
 // surrogates matches an escaped backslash, a surrogate pair, or half of one.
@@ -237,11 +252,9 @@ func statusOf(k llm.ErrorKind) int {
 	return 400
 }
 
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, f format, a *Answer) {
-	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+func send(w http.ResponseWriter, r *http.Request, f format, a *Answer, frames []string) {
 	w.WriteHeader(200)
 	flush := w.(http.Flusher).Flush
-	frames := f.frames(s, a)
 	for i, frame := range frames {
 		if a.Break != Whole && a.Break != Late && i >= len(frames)/2 {
 			switch a.Break {
