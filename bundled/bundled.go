@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -105,7 +104,10 @@ func New(state, version string) *Set {
 		panic(err)
 	}
 	s := From(sub, state, version)
-	s.builtIn, s.gates = true, maps.Clone(gates)
+	s.builtIn = true
+	for name, g := range gates {
+		s.gates[name] = g
+	}
 	return s
 }
 
@@ -117,11 +119,13 @@ func From(skills fs.FS, state, version string) *Set {
 		extracted: map[string]extraction{}}
 }
 
-// Add adds skills of a part of the program, such as an embed.FS, in which each has a directory with its name. gates
-// are those of them that are not always on. It must be called before the first use.
-func (s *Set) Add(skills fs.FS, gates map[string]Gate) {
-	s.trees = append(s.trees, skills)
-	maps.Copy(s.gates, gates)
+// Add adds a skill of a part of the program. files, such as an embed.FS, has a directory with its name. A gate without a
+// feature is open. Add must be called before the first use.
+func (s *Set) Add(name string, files fs.FS, g Gate) {
+	s.trees = append(s.trees, files)
+	if g.Feature != "" {
+		s.gates[name] = g
+	}
 }
 
 // Names returns the names of the skills that every Set has, sorted.

@@ -336,8 +336,8 @@ func TestGateNames(t *testing.T) {
 		{"keybindings", features{"keyBindings": true}, false, ""},
 	} {
 		set := New("", "")
-		set.Add(fstest.MapFS{"nap/SKILL.md": {Data: []byte("---\ndescription: D.\n---\nText.")}},
-			map[string]Gate{"nap": {Feature: "rest", Aliases: []string{"lie-down"}, Closed: "there is no bed"}})
+		set.Add("nap", fstest.MapFS{"nap/SKILL.md": {Data: []byte("---\ndescription: D.\n---\nText.")}},
+			Gate{Feature: "rest", Aliases: []string{"lie-down"}, Closed: "there is no bed"})
 		set.Features = c.features
 		set.Found = func(skill string) bool { return c.found && skill == c.skill }
 		seen := 0
@@ -362,7 +362,7 @@ func everything(t *testing.T) *Set {
 	set.Features = map[string]bool{}
 	for _, dir := range skillDirs(t) {
 		if name := filepath.Base(dir); !slices.Contains(Names(), name) {
-			set.Add(fstest.MapFS{name + "/SKILL.md": {Data: textOf(t, filepath.Join(dir, "SKILL.md"))}}, nil)
+			set.Add(name, fstest.MapFS{name + "/SKILL.md": {Data: textOf(t, filepath.Join(dir, "SKILL.md"))}}, Gate{})
 		}
 	}
 	for _, g := range gates {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -22,11 +21,7 @@ type bundledSkills struct{ *Project }
 func addSkills(parts []Part, set *bundled.Set) {
 	for _, x := range parts {
 		for name, s := range x.Skills {
-			gates := map[string]bundled.Gate{}
-			if s.Gate.Feature != "" {
-				gates[name] = s.Gate
-			}
-			set.Add(s.Files, gates)
+			set.Add(name, s.Files, s.Gate)
 		}
 	}
 }
@@ -35,7 +30,9 @@ func addSkills(parts []Part, set *bundled.Set) {
 func bundledNames(parts []Part) []string {
 	names := bundled.Names()
 	for _, x := range parts {
-		names = slices.AppendSeq(names, maps.Keys(x.Skills))
+		for name := range x.Skills {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	return names
