@@ -349,6 +349,12 @@ func TestOtherSyntax(t *testing.T) {
 		{"**/*.{key,pem}", "a.key"},
 		{"*.{key,pem}", "a.pem"},
 		{"{a,b}.{key,pem}", "a.pem"},
+		{"{a,b}.{key}", "a.key"},
+		{"{x,sub}/{a,b,c,d,e,f,g,h,k}{,.key,.pem,.txt}{,~,.bak,.old}", "sub/k"},
+		{"@(a|b).{key,pem}", "a.key"},
+		{"(sub|x)/k", "sub/k"},
+		{"$PWD/a.key", "a.key"},
+		{"${CLAUDE_PROJECT_DIR}/sub/k", "sub/k"},
 		{abs + "/a.key", "a.key"},
 		{abs + "/**", "a.key"},
 		{"/" + abs + "//a.key", "a.key"},
@@ -356,6 +362,8 @@ func TestOtherSyntax(t *testing.T) {
 		{"file://" + abs + "/a.key", "a.key"},
 		{"../work/a.key", "a.key"},
 		{"./sub/../a.key", "a.key"},
+		{"sub/./k", "sub/k"},
+		{"././a.key", "a.key"},
 		{"~/x/../work/a.key", "a.key"},
 		{"$HOME/work/a.key", "a.key"},
 		{"${HOME}/work/a.key", "a.key"},
@@ -363,6 +371,7 @@ func TestOtherSyntax(t *testing.T) {
 		{"a.key:*", "a.key"},
 		{`.\sub\k`, "sub/k"},
 		{`sub\k`, "sub/k"},
+		{`sub\*`, "sub/k"},
 	} {
 		read := func(name string) permission.Subject {
 			return permission.Subject{Kind: permission.KindRead, Text: filepath.Join(dir, filepath.FromSlash(name)), Tool: "read"}

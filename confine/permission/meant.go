@@ -13,8 +13,11 @@ import (
 // do: with braces, as an absolute path with one slash, with $HOME. Such a rule would guard nothing, and nobody would
 // notice.
 
-// maxReadings limits the patterns that braces stand for.
-const maxReadings = 64
+// maxChoices limits the patterns that braces stand for: beyond it, "*" stands for some. maxReadings limits all readings.
+const (
+	maxChoices  = 64
+	maxReadings = 8 * maxChoices
+)
 
 // meant returns rules that deny or ask, with what else they may mean: what their patterns say in another syntax, and in
 // a linked work tree or a copy of a batch what they say about the same files in the directory that it was made from.
@@ -54,6 +57,9 @@ func with(all []Rule, r *Rule) []Rule {
 // readings returns what a pattern may mean, itself first: each other one differs by one rule of syntax from one before.
 func readings(pattern string) []string {
 	all := []string{pattern}
+	if broad := fewer(pattern); broad != pattern {
+		all = append(all, broad)
+	}
 	for i := 0; i < len(all) && len(all) < maxReadings; i++ {
 		reading(all[i], func(other string) {
 			if other != "" && !slices.Contains(all, other) {
@@ -66,7 +72,8 @@ func readings(pattern string) []string {
 
 // written are the beginnings and ends of patterns that others write, with what stands for the beginning here.
 var written = [...]struct{ begin, here, end string }{{`"`, "", `"`}, {"'", "", "'"}, {"`", "", "`"}, {"$HOME", "~", ""},
-	{"${HOME}", "~", ""}, {"%USERPROFILE%", "~", ""}, {"file:", "", ""}, {"", "", ":*"}}
+	{"${HOME}", "~", ""}, {"%USERPROFILE%", "~", ""}, {"$PWD", ".", ""}, {"${PWD}", ".", ""},
+	{"$CLAUDE_PROJECT_DIR", ".", ""}, {"${CLAUDE_PROJECT_DIR}", ".", ""}, {"file:", "", ""}, {"", "", ":*"}}
 
 // reading calls add with other patterns that a pattern may stand for.
 func reading(s string, add func(string)) {
@@ -75,14 +82,12 @@ func reading(s string, add func(string)) {
 			add(w.here + strings.TrimSuffix(rest, w.end))
 		}
 	}
-	if open := strings.LastIndexByte(s, '{'); open >= 0 {
-		if list, rest, ok := strings.Cut(s[open+1:], "}"); ok && strings.Contains(list, ",") {
-			for choice := range strings.SplitSeq(list, ",") {
-				add(s[:open] + choice + rest)
-			}
+	if before, list, after, sep := choices(s); sep != "" {
+		for choice := range strings.SplitSeq(list, sep) {
+			add(before + choice + after)
 		}
 	}
-	if i := strings.IndexByte(s, '\\'); i >= 0 && i+1 < len(s) && !strings.ContainsAny(s[i+1:i+2], `*?[]\`) {
+	if i := strings.IndexByte(s, '\\'); i >= 0 && i+1 < len(s) && !strings.ContainsAny(s[i+1:i+2], `?[]\`) {
 		add(strings.ReplaceAll(s, `\`, "/"))
 	}
 	if len(s) > 1 && s[0] == '/' && s[1] != '/' && strings.IndexByte(s[1:], '/') > 0 &&
@@ -92,14 +97,56 @@ func reading(s string, add func(string)) {
 	add(cleaned(s))
 }
 
-// cleaned returns a pattern without ".." and doubled slashes, where it has some.
+// choices splits a pattern at its last list of choices in braces, or in parentheses as Bash's extended patterns have
+// them; sep is "" if there is none. A single name in braces is one choice.
+func choices(s string) (before, list, after, sep string) {
+	for end := len(s); ; {
+		open := strings.LastIndexAny(s[:end], "{(")
+		if open < 0 {
+			return "", "", "", ""
+		}
+		close, sep := "}", ","
+		if s[open] == '(' {
+			close, sep = ")", "|"
+		}
+		list, after, ok := strings.Cut(s[open+1:], close)
+		before := s[:open]
+		if ok && (strings.Contains(list, sep) || sep == "," && !strings.HasSuffix(before, "$")) {
+			if sep == "|" && strings.HasSuffix(before, "@") {
+				before = before[:open-1]
+			}
+			return before, list, after, sep
+		}
+		end = open
+	}
+}
+
+// fewer returns a pattern with "*" in the place of lists of choices, as many as it takes to have at most maxChoices.
+func fewer(s string) string {
+	n := 1
+	for rest := s; ; {
+		before, list, after, sep := choices(rest)
+		if sep == "" {
+			return s
+		}
+		if n *= strings.Count(list, sep) + 1; n > maxChoices {
+			break
+		}
+		rest = before + after
+	}
+	before, _, after, _ := choices(s)
+	return fewer(before + "*" + after)
+}
+
+// cleaned returns a pattern without ".", ".." and doubled slashes, where it has some.
 func cleaned(s string) string {
 	n := 0 // of the beginning that says what it is relative to
 	for n < min(2, len(s)) && (s[n] == '/' || n == 0 && strings.IndexByte("~.", s[0]) >= 0 && strings.HasPrefix(s[1:], "/")) {
 		n++
 	}
 	rest := s[n:]
-	if !strings.Contains(rest, "//") && !strings.HasPrefix(rest, "/") && !strings.Contains("/"+rest, "/../") {
+	in := "/" + rest
+	if !strings.Contains(in, "//") && !strings.Contains(in, "/../") && !strings.Contains(in, "/./") {
 		return s
 	}
 	if rest = path.Clean(strings.TrimLeft(rest, "/")); n == 0 && strings.HasPrefix(rest, "../") {
