@@ -84,6 +84,67 @@ asyncio.run(main())'`
 	}
 }
 
+// TestMachinePortIPv6: ::1 leads to a server of this machine as 127.0.0.1 does, whether a question or a rule opened the
+// port, and to a server of the command's own first.
+func TestMachinePortIPv6(t *testing.T) {
+	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
+		t.Skip(err)
+	} else {
+		l.Close()
+	}
+	b := newFixture(t).complete()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(c, "of the machine\n")
+			c.Close()
+		}
+	}()
+	port := l.Addr().(*net.TCPAddr).Port
+	asked := 0
+	var answer error
+	reach := workspace.Allowance{Reach: func(context.Context, workspace.Destination) error {
+		asked++
+		return answer
+	}}
+	const twice = "of the machine\nof the machine\n"
+	read := fmt.Sprintf("cat </dev/tcp/::1/%d; cat </dev/tcp/127.0.0.1/%[1]d", port)
+	if out, exit := b.allowed(read, reach); out != twice || asked != 1 {
+		t.Errorf("%q, asked %d times, %q", out, asked, exit.Refused)
+	}
+	answer = errors.New("not today")
+	if out, exit := b.allowed(read, reach); strings.Contains(out, "of the machine") || asked != 2 ||
+		len(exit.Refused) != 1 {
+		t.Errorf("refused: %q, asked %d times, %q", out, asked, exit.Refused)
+	}
+	if _, err := exec.LookPath("python3"); err == nil {
+		own := fmt.Sprintf(`python3 -c '
+import socket
+for address in "::1", "127.0.0.1":
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    s = socket.socket(family); s.bind((address, %d)); s.listen()
+    c = socket.socket(family); c.connect((address, %[1]d)); s.accept()
+    if family == socket.AF_INET:
+        print(socket.socket(socket.AF_INET6).connect_ex(("::1", %[1]d)) > 0)
+    s.close(); c.close()'`, port)
+		if out, exit := b.allowed(own, reach); out != "True\n" || asked != 2 {
+			t.Errorf("its own: %q, asked %d times, %q", out, asked, exit.Refused)
+		}
+	}
+	rule := workspace.Allowance{Hosts: []string{fmt.Sprintf("localhost:%d", port)}}
+	if out, exit := b.allowed(read, rule); out != twice {
+		t.Errorf("with a rule: %q %q", out, exit.Refused)
+	}
+}
+
 func TestHostIn(t *testing.T) {
 	for word, want := range map[string]bool{"registry.example": true, "urllib.error.URLError": false, "10.0.0.1": true,
 		"java.net.ConnectException": false, "EXAMPLE.COM": true, "requests.exceptions.ConnectionError": false,

@@ -309,10 +309,13 @@ func (p *proxy) request(conn net.Conn) {
 // makes a listener inside.
 func (p *proxy) openPort(port int, find func(port int) (dialer, bool),
 	listen func(port int) (net.Listener, error)) bool {
+	open, known := p.opened(port)
+	if known {
+		return open
+	}
 	p.opening.Lock()
 	defer p.opening.Unlock()
-	open, known := p.machine[port]
-	if known || port == proxyPort {
+	if open, known = p.machine[port]; known {
 		return open
 	}
 	const host = "127.0.0.1"
@@ -350,6 +353,17 @@ func (p *proxy) openPort(port int, find func(port int) (dialer, bool),
 	}
 	p.machine[port] = open
 	return open
+}
+
+// opened reports whether a port of this machine is open to the command; known: nothing is to be decided.
+func (p *proxy) opened(port int) (open, known bool) {
+	if port == proxyPort || slices.Contains(p.forwards, port) {
+		return port != proxyPort, true
+	}
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	open, known = p.machine[port]
+	return open, known
 }
 
 func (p *proxy) reached(host string) {

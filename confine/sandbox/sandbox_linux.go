@@ -452,8 +452,14 @@ func (p *Policy) ownProgram() string {
 	return path
 }
 
-// openPort opens a port of this machine to a process of the command.
+// openPort opens a port of this machine to a process of the command, unless something of its own listens there.
 func (r *run) openPort(process, port int) bool {
+	if open, known := r.proxy.opened(port); known {
+		return open
+	}
+	if listens(process, port, "tcp", "tcp6") {
+		return false
+	}
 	return r.proxy.openPort(port, func(port int) (dialer, bool) { return r.system.commands.find(r.served, port) },
 		func(port int) (net.Listener, error) { return listenInside(process, port) })
 }

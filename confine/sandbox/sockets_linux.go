@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,7 +53,8 @@ type connector struct {
 	diag     *os.File // a netlink socket in the command's network namespace
 	grants   *grants  // nil: calls that make files are not handed over
 
-	// openPort opens a port of this machine's loopback interface to a process; nil: it opens none.
+	// openPort opens a port of this machine's loopback interface to a process, over IPv4, and reports whether it is
+	// open; nil: it opens none.
 	openPort func(process, port int) bool
 
 	mu      sync.Mutex // for diag
@@ -219,8 +221,9 @@ func (c *connector) connect(listener int, n *notification) error {
 	if domain != unix.AF_UNIX || length < 3 || address[2] == 0 {
 		// An address of the command's own network, an abstract socket, which belongs to a network namespace, or no
 		// address of a unix socket.
-		if port := loopbackPort(address); port > 0 && c.openPort != nil && isStream(sock) && !listens(process, port) {
-			c.openPort(process, port)
+		if port := loopbackPort(address); port > 0 && c.openPort != nil && isStream(sock) &&
+			c.openPort(process, port) && !listens(process, port, "tcp6") {
+			address = overIPv4(address)
 		}
 		return connectTo(sock, address)
 	}
@@ -255,27 +258,45 @@ func isStream(sock int) bool {
 	return err == nil && kind == unix.SOCK_STREAM
 }
 
-// loopbackPort returns the port of an IPv4 address of the loopback interface; 0: it is another address. Programs try
-// that after one of IPv6.
+// loopbackPort returns the port of an address of the loopback interface; 0: it is another address.
 func loopbackPort(address []byte) int {
-	if len(address) < 8 || binary.NativeEndian.Uint16(address) != unix.AF_INET ||
-		address[4] != 127 && !bytes.Equal(address[4:8], []byte{0, 0, 0, 0}) { // the latter leads to this machine, too
+	if len(address) < 8 {
+		return 0
+	}
+	var ip netip.Addr
+	switch family := binary.NativeEndian.Uint16(address); {
+	case family == unix.AF_INET:
+		ip = netip.AddrFrom4([4]byte(address[4:]))
+	case family == unix.AF_INET6 && len(address) >= unix.SizeofSockaddrInet6-4: // without a zone
+		ip = netip.AddrFrom16([16]byte(address[8:])).Unmap()
+	}
+	if !ip.IsLoopback() && !ip.IsUnspecified() { // the latter leads to this machine, too
 		return 0
 	}
 	return int(binary.BigEndian.Uint16(address[2:]))
+}
+
+// overIPv4 returns the address of 127.0.0.1 that a socket of IPv6 connects to in the place of the loopback address of
+// IPv6. Other addresses stay.
+func overIPv4(address []byte) []byte {
+	if binary.NativeEndian.Uint16(address) == unix.AF_INET6 {
+		copy(address[8:], net.IPv4(127, 0, 0, 1))
+	}
+	return address
 }
 
 // MachineListens reports whether a program of this machine listens on a port of its loopback interface, which a command
 // with a loopback interface of its own reaches only if that is opened.
 func MachineListens(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && listens(os.Getpid(), int(n))
+	return err == nil && listens(os.Getpid(), int(n), "tcp", "tcp6")
 }
 
-// listens reports whether a program listens on a port of the loopback interface that a process has.
-func listens(process, port int) bool {
+// listens reports whether a program listens on a port of the loopback interface that a process has, by the kernel's
+// tables tcp and tcp6.
+func listens(process, port int, tables ...string) bool {
 	local := fmt.Sprintf(":%04X", port)
-	for _, table := range []string{"tcp", "tcp6"} {
+	for _, table := range tables {
 		for line := range strings.Lines(string(readProc(fmt.Sprintf("/proc/%d/net/%s", process, table), nil))) {
 			const listening = "0A"
 			f := strings.Fields(line)

@@ -106,9 +106,20 @@ func (b *bits) of(f file) state {
 		}
 	}
 	if i, ok := slices.BinarySearch(b.tracked.paths, name); ok && b.modes[i] != 0 {
-		f.State.Mode, f.State.Bits = fs.FileMode(b.modes[i])&fs.ModePerm, true
+		f.State.Mode, f.State.Bits = modeOf(b.modes[i]), true
 	}
 	return f.State
+}
+
+// modeOf returns the mode that bits of a system stand for.
+func modeOf(bits uint16) fs.FileMode {
+	mode := fs.FileMode(bits) & fs.ModePerm
+	for i, m := range [...]fs.FileMode{fs.ModeSticky, fs.ModeSetgid, fs.ModeSetuid} {
+		if bits&(0o1000<<i) != 0 {
+			mode |= m
+		}
+	}
+	return mode
 }
 
 // chmods returns the tracked files that have other permission bits after a step, and those that git does not see any

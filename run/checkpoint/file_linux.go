@@ -38,10 +38,30 @@ func fileModes(root string, paths []string) []uint16 {
 	var st unix.Stat_t
 	for i, p := range paths {
 		if unix.Fstatat(dir, p, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG {
-			modes[i] = uint16(st.Mode&0o777) | isFile
+			modes[i] = uint16(st.Mode&(0o777|ownBits(st.Uid, st.Gid))) | isFile
 		}
 	}
 	return modes
+}
+
+// ownBits returns which bits beside permission bits belong to the state of a file. A file that is written again belongs
+// to the user: setuid and setgid bits of another owner would give it other rights.
+func ownBits(uid, gid uint32) (bits uint32) {
+	if int(uid) != os.Geteuid() {
+		return 0
+	}
+	if bits = unix.S_ISUID | unix.S_ISVTX; int(gid) == os.Getegid() {
+		bits |= unix.S_ISGID
+	}
+	return bits
+}
+
+// special returns which of the setuid, setgid and sticky bits belong to the state of a file.
+func special(info fs.FileInfo) fs.FileMode {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return modeOf(uint16(ownBits(st.Uid, st.Gid)))
+	}
+	return 0
 }
 
 // dirBits returns the permission bits of a directory, with fs.ModeDir, and how many directories are in it; -1: that is

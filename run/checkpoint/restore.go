@@ -510,27 +510,30 @@ func chmod(root *os.Root, name string, want state) error {
 	if !os.SameFile(info, is) || !is.Mode().IsRegular() {
 		return errors.New("it is no file any more")
 	}
-	return f.Chmod(want.Mode | info.Mode()&special)
+	const all = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+	own := special(info)
+	return f.Chmod(want.Mode&(fs.ModePerm|own) | info.Mode()&all&^own)
 }
-
-// special are the bits of a file that a restore neither adds nor takes.
-const special = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 func writeFile(root *os.Root, name string, content []byte, m move) error {
 	mode, known := m.want.Mode, m.want.Blob == "" || m.want.Bits
 	if !known { // git knows only whether it is executable
 		mode |= 0o666 | mode&0o100>>3 | mode&0o100>>6
 		if m.have.Kind == regular {
-			mode = m.have.Mode&^0o111 | m.want.Mode&0o111
+			mode = m.have.Mode.Perm()&^0o111 | m.want.Mode&0o111
 		}
 	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode.Perm())
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(content)
 	if known || m.have.Kind == regular { // else the umask decides, as when git writes it
-		err = errors.Join(err, f.Chmod(mode))
+		info, e := f.Stat()
+		if e == nil {
+			e = f.Chmod(mode & (fs.ModePerm | special(info)))
+		}
+		err = errors.Join(err, e)
 	}
 	return errors.Join(err, f.Close())
 }

@@ -25,7 +25,7 @@ const (
 // A state is what is at a path.
 type state struct {
 	Kind kind        `json:"kind"`
-	Mode fs.FileMode `json:"mode,omitempty"` // permission bits
+	Mode fs.FileMode `json:"mode,omitempty"` // permission bits, and those of special
 	Bits bool        `json:"bits,omitempty"` // with Blob: Mode is not only what git knows
 	// Of a file, one of: the SHA-256 of its content; git's name of its content; a stamp of its size and times if it was
 	// not read. Kept says that the store has the content with that hash.
@@ -94,7 +94,7 @@ func (j *Journal) stat(path string) state {
 	case !info.Mode().IsRegular():
 		return state{Kind: other}
 	}
-	return state{Kind: regular, Mode: info.Mode().Perm(), Size: info.Size(), Stamp: stampOf(info)}
+	return state{Kind: regular, Mode: info.Mode() & (fs.ModePerm | special(info)), Size: info.Size(), Stamp: stampOf(info)}
 }
 
 // look returns the state of a path with the hash of a file's content, if it can be read. keep also stores the content.

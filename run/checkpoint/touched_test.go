@@ -251,7 +251,7 @@ func (j *Journal) ignoredNow(t *testing.T) []string {
 }
 
 // TestBits: a change of permission bits alone is taken back, of tracked and untracked files, also by Redo, without
-// another file in their place; a file that was removed or replaced gets the bits that it had, but no setuid bit.
+// another file in their place; a file that was removed or replaced gets the bits that it had.
 func TestBits(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no permission bits")
@@ -260,7 +260,7 @@ func TestBits(t *testing.T) {
 		w := newWorld(t, git, map[string]string{"secret": "s", "gone": "g", "replaced": "r", "run.sh": "x", "set": "s"})
 		w.write("mine", "untracked")
 		for name, mode := range map[string]fs.FileMode{"secret": 0o600, "gone": 0o600, "replaced": 0o640, "run.sh": 0o750,
-			"mine": 0o700, "set": 0o755 | fs.ModeSetuid} {
+			"mine": 0o700, "set": 0o755} {
 			if err := os.Chmod(filepath.Join(w.root, name), mode); err != nil {
 				t.Fatal(err)
 			}
@@ -286,7 +286,6 @@ func TestBits(t *testing.T) {
 		if r := w.restore(turn, Options{}); len(r.Files) != 6 || len(r.Left) > 0 {
 			t.Errorf("git %t: %+v", git, r)
 		}
-		before["set"] = "-rwxr-xr-x s"
 		if got := w.look(); fmt.Sprint(got) != fmt.Sprint(before) {
 			t.Errorf("git %t:\n%v, want\n%v", git, got, before)
 		}
@@ -305,6 +304,46 @@ func TestBits(t *testing.T) {
 		w.restore(turn, Options{})
 		if is, err := os.Lstat(filepath.Join(w.root, "secret")); err != nil || is.Mode().Perm() != 0o400 {
 			t.Errorf("git %t: bits that the turn did not touch: %v %v", git, is, err)
+		}
+	}
+}
+
+// TestSpecialBits: setuid, setgid and sticky bits that a turn gave, took or removed with the file are what they were.
+func TestSpecialBits(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere they stay as they are")
+	}
+	const special = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+	for _, git := range []bool{true, false} {
+		w := newWorld(t, git, map[string]string{"given": "g", "taken": "t", "gone": "g", "written": "w"})
+		w.write("mine", "untracked")
+		chmod := func(mode fs.FileMode, names ...string) {
+			for _, name := range names {
+				file := filepath.Join(w.root, name)
+				if err := errors.Join(os.Chown(file, os.Geteuid(), os.Getegid()), os.Chmod(file, mode)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		chmod(0o755|special, "taken", "gone", "written")
+		before := w.look()
+		turn := w.turn()
+		w.command(func() {
+			chmod(0o644|special, "given", "mine")
+			chmod(0o755, "taken")
+			w.remove("gone")
+			w.remove("written")
+			w.write("written", "other")
+		})
+		after := w.look()
+		if r := w.restore(turn, Options{}); len(r.Files) != 5 || len(r.Left) > 0 {
+			t.Errorf("git %t: %+v", git, r)
+		}
+		if got := w.look(); fmt.Sprint(got) != fmt.Sprint(before) {
+			t.Errorf("git %t:\n%v, want\n%v", git, got, before)
+		}
+		if _, err := w.j.Redo(t.Context(), Options{}); err != nil || fmt.Sprint(w.look()) != fmt.Sprint(after) {
+			t.Errorf("git %t: redo made %v of %v, %v", git, w.look(), after, err)
 		}
 	}
 }

@@ -200,6 +200,7 @@ func bashTimeout(in bashInput, o Options) (time.Duration, error) {
 func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, timeout time.Duration,
 	call tool.Input, o Options) tool.Result {
 	out := newOutput(truncate.Default(), o.TempDir)
+	out.away = o.away
 	out.report = func(text string) { call.Progress(tool.Text(text)) }
 	c.Output = out
 	if o.Jobs != nil && call.ID != "" {

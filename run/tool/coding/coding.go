@@ -65,6 +65,7 @@ type Options struct {
 	// than 64 MB the first and the last half of that are kept. If TempDir is set, files of
 	// this kind that are older than 30 days are removed, and the oldest of more than 1 GB.
 	TempDir string
+	away    bool // commands run where files of TempDir are not
 	// Jobs manages background commands; nil disables them.
 	Jobs *Jobs
 	// Ask asks the user questions, which are answered together: it returns one answer
@@ -93,6 +94,9 @@ func Tools(ws workspace.Workspace, o Options) tool.Set {
 	if st == nil {
 		st = NewMemory()
 	}
+	if o.away = away(ws); o.away {
+		o.Files.kept = o.TempDir
+	}
 	return slices.Concat(
 		tool.Set{readTool(ws, st, o.Files)},
 		runTools(ws, o),
@@ -100,6 +104,12 @@ func Tools(ws workspace.Workspace, o Options) tool.Set {
 			lsTool(ws, o.Files),
 			askTool(o.Ask), todoTool(st)},
 	)
+}
+
+// away reports whether the commands of a workspace run where the files of this machine are not.
+func away(ws any) bool {
+	_, here := ws.(osFS)
+	return !here
 }
 
 func runTools(ws runner, o Options) tool.Set {

@@ -122,7 +122,7 @@ func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.
 		return tool.Result{}, errClosed
 	}
 	out := newOutput(truncate.Default(), o.TempDir)
-	out.always = true
+	out.always, out.away = true, o.away
 	c.Output = out
 	ctx, stop := context.WithCancelCause(context.Background()) // a job outlives the call that started it
 	b := &job{call: call, line: in.Command, description: in.Description, start: time.Now(), out: out, stop: stop,
@@ -317,8 +317,11 @@ func (b *job) since(from int64) (text string, c truncate.Cut, next int64, err er
 		} else if from > 0 || nul {
 			before = fmt.Sprintf("Use bash: tail -c +%d %s | head -n %d for the lines before.", from+1, quote(path),
 				c.TotalLines-c.Lines)
+			if b.out.away {
+				before = "Commands cannot open the file."
+			}
 		}
-		text += "\n\n" + tailNotice(c, truncate.Default(), path, before, nil)
+		text += "\n\n" + tailNotice(c, truncate.Default(), path, before, b.out.away, nil)
 	}
 	return text, c, next, nil
 }

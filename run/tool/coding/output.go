@@ -19,6 +19,7 @@ import (
 type output struct {
 	limits truncate.Limits
 	dir    string // for the file; "": the system's directory for temporary files
+	away   bool   // commands cannot open the file
 	always bool   // keep the file even if the output is short
 	most   int64  // bytes that the file takes
 	// report, if not nil, gets the text so far reportDelay after new output. It may be called once
@@ -172,14 +173,20 @@ func (o *output) end() (text string, c truncate.Cut, path string) {
 	if c.By != "" {
 		if next == "" && (o.nul || o.breaks != o.tail.Newlines()) {
 			next = "For the start, use bash with head -c on the file."
+			if o.away {
+				next = noCommand + "head -c for the start."
+			}
 		}
-		text += "\n\n" + tailNotice(c, o.limits, path, next, o.err)
+		text += "\n\n" + tailNotice(c, o.limits, path, next, o.away, o.err)
 	}
 	if strings.TrimSpace(text) == "" {
 		text = NoOutput
 	}
 	return text, c, path
 }
+
+// noCommand is the beginning of what to do where commands run on another machine or in a container.
+const noCommand = "Commands cannot open the file: run the command again with "
 
 // onlyKept says that of an output only so many bytes were kept of its start and of its end.
 func onlyKept(bytes int64) string {
@@ -188,8 +195,8 @@ func onlyKept(bytes int64) string {
 
 // tailNotice tells the model which part of an output it sees and how to read the rest.
 // next, if not empty, replaces the advice to use read, which would count lines
-// differently.
-func tailNotice(c truncate.Cut, l truncate.Limits, path, next string, err error) string {
+// differently; away: commands cannot open the file.
+func tailNotice(c truncate.Cut, l truncate.Limits, path, next string, away bool, err error) string {
 	first := c.TotalLines - c.Lines + 1
 	var shownLines string
 	switch {
@@ -197,6 +204,9 @@ func tailNotice(c truncate.Cut, l truncate.Limits, path, next string, err error)
 		shownLines = fmt.Sprintf("last %s of line %d (line is %s)", plain.Size(int64(c.Bytes)), c.TotalLines,
 			plain.Size(c.LineBytes))
 		next = "Use bash with head -c or cut -c on the file for the rest."
+		if away {
+			next = noCommand + "head -c or cut -c for the rest."
+		}
 	case c.By == truncate.ByLines:
 		shownLines = fmt.Sprintf("lines %d-%d of %d (%d line limit)", first, c.TotalLines, c.TotalLines, l.Lines)
 	default:

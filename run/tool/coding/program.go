@@ -29,6 +29,7 @@ func RunProgram(ctx context.Context, ws workspace.Workspace, c workspace.Command
 		timeout = o.Timeout
 	}
 	out := &programOutput{text: newOutput(truncate.Default(), o.TempDir)}
+	out.text.away = away(ws)
 	said := newOutput(truncate.Limits{Lines: 40, Bytes: 4 << 10}, o.TempDir)
 	said.report = func(text string) { call.Progress(tool.Text(text)) }
 	c.Output, c.Stderr, c.Connected, c.Mask = out, said, o.Connected, o.Mask

@@ -97,7 +97,7 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 			return tool.Result{}, fileError(abs, err)
 		}
 		r := &readCall{ctx: ctx, f: f, size: info.Size(), end: info.Size(), model: o.model(), state: st, real: real,
-			page: newPage(in)}
+			page: newPage(in), kept: o.kept != "" && strings.HasPrefix(real, o.kept)}
 		if r.end == 0 { // files in /proc report no size
 			r.end = maxWhole
 		}
@@ -147,6 +147,7 @@ type readCall struct {
 	state   *Memory
 	real    string
 	page    *truncate.Page
+	kept    bool // commands cannot open it
 	details ReadDetails
 }
 
@@ -272,6 +273,9 @@ func (r *readCall) show(enc charset.Encoding) (tool.Result, error) {
 	switch notice := p.Notice(c, "file"); {
 	case total == 0:
 		notes = append(notes, "[The file is empty.]")
+	case c.LineBytes > 0 && r.kept:
+		notes = append(notes, fmt.Sprintf("[Line %d is %s, exceeds %s limit. Commands cannot open the file.]",
+			p.Offset, plain.Size(c.LineBytes), plain.Size(int64(p.Bytes))))
 	case c.LineBytes > 0:
 		notes = append(notes, fmt.Sprintf("[Line %d is %s, exceeds %s limit. Use bash: sed -n '%dp' %s | head -c %d]",
 			p.Offset, plain.Size(c.LineBytes), plain.Size(int64(p.Bytes)), p.Offset, quote(r.details.Path), p.Bytes))

@@ -108,6 +108,7 @@ type FileOptions struct {
 	// call.
 	Model func() llm.Info
 
+	kept   string          // a directory of files that commands cannot open; "": none
 	limits truncate.Limits // of grep, find and ls; zero: truncate.Default() (set by benchmarks that compare whole outputs)
 }
 
