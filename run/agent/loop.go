@@ -282,6 +282,10 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 		if ctx.Err() != nil {
 			return nil, errors.Join(context.Cause(ctx), r.recordPartial(partial, model))
 		}
+		if left.more(err, req.Messages) {
+			attempt--
+			continue
+		}
 		if overflowed(err) && !r.NoCompact {
 			if err := r.compactions.overflow(ctx, err, compacted); err != nil {
 				return nil, err
@@ -290,10 +294,6 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 				return nil, err
 			}
 			compacted = true
-			attempt--
-			continue
-		}
-		if left.more(err, req.Messages) {
 			attempt--
 			continue
 		}

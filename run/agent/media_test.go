@@ -200,6 +200,52 @@ func TestRefusedWithoutWords(t *testing.T) {
 	}
 }
 
+// TestMediaTooLarge: a request that is too large because of its images loses the oldest of them, in halves, and no word
+// of the conversation; one that is too large because of its text is compacted and keeps them.
+func TestMediaTooLarge(t *testing.T) {
+	for _, words := range []string{"Request exceeds the maximum size", "message size 10176584 exceeds limit 2097152"} {
+		m := llmtest.New()
+		m.Func = func(req *llm.Request) llmtest.Answer {
+			if sentMedia(req) > 3 {
+				e := &llm.Error{Kind: llm.Overflow, Status: 413, Message: words}
+				if strings.Contains(words, "message size") {
+					e.Status = 400
+				}
+				return llmtest.Answer{Error: e}
+			}
+			return llmtest.Reply("done")
+		}
+		a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
+		log := session.New(session.Header{})
+		var images []*llm.Media
+		for i := range 8 {
+			images = append(images, smallImage(t, i))
+		}
+		turn(t, a, log, "before")
+		if err := see(t, a, log, images...); err != nil {
+			t.Fatalf("%s: %v", words, err)
+		}
+		last := m.Requests()[len(m.Requests())-1]
+		if sentMedia(last) != 2 || !sends(last, smallImage(t, 7)) || len(compactions(log)) > 0 {
+			t.Errorf("%s: %d images after %d requests, %d compactions", words, sentMedia(last), len(m.Requests()),
+				len(compactions(log)))
+		}
+	}
+	m := llmtest.New(llmtest.Reply("one"), llmtest.Reply("two"),
+		llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Status: 413, Message: "Payload Too Large"}},
+		llmtest.Reply("## Goal\nG"), llmtest.Reply("three"))
+	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
+	log := session.New(session.Header{})
+	turn(t, a, log, strings.Repeat("words of the user ", 300))
+	turn(t, a, log, strings.Repeat("words of the user ", 300))
+	if err := see(t, a, log, smallImage(t, 0), smallImage(t, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if len(compactions(log)) != 1 || len(log.State().Withheld) > 0 {
+		t.Errorf("%d compactions, withheld %q", len(compactions(log)), log.State().Withheld)
+	}
+}
+
 // TestRefusedEverything: a message about images that none of them causes costs the conversation nothing.
 func TestRefusedEverything(t *testing.T) {
 	m := llmtest.New()
@@ -219,6 +265,21 @@ func TestRefusedEverything(t *testing.T) {
 	if failed == nil || len(m.Requests()) != 4 || len(log.State().Withheld) > 0 {
 		t.Errorf("%v, %d requests, withheld %q", failed, len(m.Requests()), log.State().Withheld)
 	}
+}
+
+// see runs one turn with images.
+func see(t *testing.T, a *agent.Agent, log *session.Log, images ...*llm.Media) error {
+	t.Helper()
+	in := agent.Input{Text: "see"}
+	for _, image := range images {
+		in.Parts = append(in.Parts, llm.Part{Media: image})
+	}
+	for _, err := range a.Run(t.Context(), log, in) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func smallImage(t *testing.T, n int) *llm.Media {

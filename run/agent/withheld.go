@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/knack-agent/knack/run/llm"
@@ -15,7 +16,7 @@ import (
 
 // A provider that cannot read an image or a document refuses the whole request, and each later one that contains it.
 // What its message names, else what came last, is then left out of requests; the log keeps it. If it has too many of
-// them, the oldest are left out.
+// them, or they make a request too large, the oldest are left out.
 
 // maxWithheld is how many media one request may lose one by one. A message about images can mean something else.
 const maxWithheld = 3
@@ -54,7 +55,7 @@ func (w *withheld) more(err error, sent []llm.Message) bool {
 // refusedMedia returns the hashes of what must be left out of a refused request; nil: nothing can be.
 func refusedMedia(err error, sent []llm.Message) []string {
 	var e *llm.Error
-	if !errors.As(err, &e) || e.Kind != llm.Invalid && e.Kind != llm.Server {
+	if !errors.As(err, &e) || e.Kind != llm.Invalid && e.Kind != llm.Server && e.Kind != llm.Overflow {
 		return nil
 	}
 	if e.Media != "" {
@@ -62,10 +63,12 @@ func refusedMedia(err error, sent []llm.Message) []string {
 	}
 	var all []string // in the order in which they came
 	fresh := 0       // how many no answer followed
+	size := 0        // of all together, in bytes
 	for i := range sent {
 		before := len(all)
 		changeMedia(sent[i:i+1], func(m *llm.Media) *llm.Part {
 			all = append(all, m.Hash())
+			size += len(m.Data)
 			return nil
 		})
 		if fresh += len(all) - before; sent[i].Role == llm.Assistant {
@@ -75,6 +78,11 @@ func refusedMedia(err error, sent []llm.Message) []string {
 	switch {
 	case len(all) == 0:
 		return nil
+	case e.Kind == llm.Overflow:
+		if !tooManyBytes(e) || len(all) == 1 || size < textBytes(sent) {
+			return nil // a summary of the conversation helps
+		}
+		return all[:len(all)/2]
 	case mediaWords().several.MatchString(e.Message) && mediaWords().limit.MatchString(e.Message) &&
 		allowed(e.Message, len(all)) > 0:
 		return all[:len(all)-allowed(e.Message, len(all))]
@@ -85,6 +93,24 @@ func refusedMedia(err error, sent []llm.Message) []string {
 		return nil
 	}
 	return all[len(all)-1:]
+}
+
+// tooManyBytes reports whether a request was too large for the server, whatever the model's window is.
+func tooManyBytes(e *llm.Error) bool {
+	return e.Status == http.StatusRequestEntityTooLarge || strings.Contains(e.Message, "message size")
+}
+
+// textBytes is about how much of the messages is text.
+func textBytes(ms []llm.Message) (n int) {
+	for _, m := range ms {
+		for _, p := range m.Parts {
+			n += len(p.Text)
+			if p.Result != nil {
+				n += len(llm.TextOf(p.Result.Parts))
+			}
+		}
+	}
+	return n
 }
 
 // allowed returns how many media a message allows of those that were sent; 0: it does not say so.
