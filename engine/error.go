@@ -36,8 +36,8 @@ func Usagef(hint, format string, args ...any) error {
 // PromptHint rewrites a hint for the command line to what users type at the prompt of a session.
 func PromptHint(hint string) string {
 	return strings.NewReplacer("knack --model provider/name", "/model provider/name, or /model to choose",
-		"knack --model ", "/model ", "knack login ", "/login ", "knack skill why ", "/why ", "knack doctor", "/doctor", "knack -c -p 'continue'",
-		"continue",
+		"knack --model ", "/model ", "knack login ", "/login ", "knack skill why ", "/why ",
+		"knack doctor", "/doctor", "knack -c -p 'continue'", "continue",
 		// What /trust shows and asks; the others have no command.
 		"knack trust --mcp-", "knack trust --mcp-", "knack trust --revoke", "knack trust --revoke",
 		"knack trust --links", "knack trust --links", "knack trust /", "knack trust /",

@@ -204,7 +204,8 @@ func (f *Foreign) read() {
 	}
 	for _, v := range keys { // a key is for the address that stands beside it
 		i := slices.IndexFunc(all, func(x models.Provider) bool {
-			return x.TokenEnv == v.Name || slices.Contains(x.KeyEnv, v.Name) || v.Name == customHeaders && x.Name == "anthropic"
+			return x.TokenEnv == v.Name || slices.Contains(x.KeyEnv, v.Name) ||
+				v.Name == customHeaders && x.Name == "anthropic"
 		})
 		switch {
 		case all[i].BaseEnv == "" || !refused[all[i].BaseEnv]:

@@ -71,7 +71,7 @@ type Options struct {
 	// Kit is the name of the [Kit] that is used: the model sees its skills and servers only; "": none is.
 	Kit    string
 	Trust  bool // trust the project while the program runs
-	NewDir bool // Dir was made for this run and has no repository yet: git needs no trust there, as other commands do not
+	NewDir bool // Dir was made for this run: without Trust, too, git may run in a repository that is made there
 	Index  bool // list skills in the system prompt, to be read as files; no Skill tool
 	Window int  // in tokens, for showing listings without a model; 0: unknown
 

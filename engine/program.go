@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
@@ -17,8 +18,12 @@ func withProgram(o *Options, environ []string) []string {
 	}
 	link := filepath.Join(dir, "knack")
 	if to, _ := os.Readlink(link); to != exe {
-		os.Remove(link)
-		if os.MkdirAll(dir, 0o700) != nil || os.Symlink(exe, link) != nil {
+		made := filepath.Join(dir, atomicfile.TemporaryName("knack")) // another session may make the link now, too
+		if os.MkdirAll(dir, 0o700) != nil || os.Symlink(exe, made) != nil {
+			return environ
+		}
+		if os.Rename(made, link) != nil {
+			os.Remove(made)
 			return environ
 		}
 	}

@@ -166,7 +166,8 @@ func (j *judge) shut(s Subject, n pathNames) bool {
 		n.unknownReason != "" || subpath.Contains("/dev", to) {
 		return false
 	}
-	if (subpath.Contains("/tmp", to) || subpath.Contains("/var/tmp", to)) && !(p.Home != "" && subpath.Contains(filepath.ToSlash(p.Home), to)) {
+	if (subpath.Contains("/tmp", to) || subpath.Contains("/var/tmp", to)) &&
+		!(p.Home != "" && subpath.Contains(filepath.ToSlash(p.Home), to)) {
 		return p.Temp != "" // otherwise each command has its own
 	}
 	return p.Open == nil || !p.Open(to)

@@ -141,7 +141,8 @@ func fewer(s string) string {
 // cleaned returns a pattern without ".", ".." and doubled slashes, where it has some.
 func cleaned(s string) string {
 	n := 0 // of the beginning that says what it is relative to
-	for n < min(2, len(s)) && (s[n] == '/' || n == 0 && strings.IndexByte("~.", s[0]) >= 0 && strings.HasPrefix(s[1:], "/")) {
+	for n < min(2, len(s)) &&
+		(s[n] == '/' || n == 0 && strings.IndexByte("~.", s[0]) >= 0 && strings.HasPrefix(s[1:], "/")) {
 		n++
 	}
 	rest := s[n:]

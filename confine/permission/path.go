@@ -93,7 +93,8 @@ func (p *PathContext) inTemp(text string) string {
 	return filepath.ToSlash(p.InTemp(filepath.FromSlash(path.Clean(text))))
 }
 
-// asWritten returns the names in /tmp and /var/tmp of a file in the session's directory, which rules that deny or ask match, too.
+// asWritten returns the names in /tmp and /var/tmp of a file in the session's directory, which rules that deny or ask
+// match, too.
 func (p *PathContext) asWritten(n pathNames) (names []string) {
 	if n.asTemp != "" {
 		return []string{n.asTemp}

@@ -61,12 +61,18 @@ func (d *display) flush(ctx context.Context, n int, final bool) {
 	d.emit(Event{Text: text})
 }
 
-// end emits the rest, and returns the whole text as it was shown; nil: it is the model's own.
-func (d *display) end(ctx context.Context) *string {
+// end emits the rest.
+func (d *display) end(ctx context.Context) {
+	if d.set != nil {
+		d.flush(ctx, len(d.held), true)
+	}
+}
+
+// text returns what was shown, which grows until the end; nil: it is the model's own.
+func (d *display) text() *string {
 	if d.set == nil {
 		return nil
 	}
-	d.flush(ctx, len(d.held), true)
 	return &d.shown
 }
 

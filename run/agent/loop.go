@@ -263,10 +263,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			cost := model.Info().Price.Cost(answer.Usage)
 			r.ledger.spend(1, answer.Usage, cost)
 			if t := llm.TextOf(answer.Message.Parts); t != "" {
-				r.end.Text = t
-				if r.shown != nil {
-					r.end.Text = *r.shown
-				}
+				r.end.Text = *cmp.Or(r.shown, &t)
 			}
 			_, err := r.record(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
 				Message: answer.Message, Stop: answer.Stop, Usage: answer.Usage, Cost: cost, Model: model.Info().ID,
@@ -316,7 +313,8 @@ func (r *run) recordPartial(answer *llm.Response, model llm.Model) error {
 	if answer == nil {
 		return nil
 	}
-	r.end.Text = llm.TextOf(answer.Message.Parts)
+	t := llm.TextOf(answer.Message.Parts)
+	r.end.Text = *cmp.Or(r.shown, &t)
 	_, err := r.record(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
 		Message: answer.Message, Model: model.Info().ID, Partial: true,
 	}})
@@ -345,10 +343,11 @@ func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.R
 		}
 		switch {
 		case ev.Done != nil:
-			r.shown = shown.end(ctx)
+			shown.end(ctx)
 			return ev.Done, nil
 		case ev.Text != "":
 			partial.WriteString(ev.Text)
+			r.shown = shown.text() // also if the rest does not come
 			shown.add(ctx, ev.Text)
 		case ev.Thinking != "":
 			r.emit(Event{Thinking: ev.Thinking})

@@ -1,7 +1,7 @@
 // Package needs is the part that says what a skill needs and this machine does not have: programs, Python modules, npm
 // packages, other skills, a platform. It is read from metadata.knack.needs of the skill, and from what the skill has
-// without it: what it requires of other agents, compatibility, commands in its text, scripts, package.json. Nothing is installed, and nothing of a skill
-// runs.
+// without it: what it requires of other agents, compatibility, commands in its text, scripts, package.json. Nothing is
+// installed, and nothing of a skill runs.
 package needs
 
 import (

@@ -512,7 +512,7 @@ func (l *loader) project() error {
 
 // projectFile reads a file of a project. Of one that is to be silent, only what restricts applies.
 func (l *loader) projectFile(root *os.Root, name string, from layer) {
-	path := filepath.Join(filepath.Clean(root.Name()), name)
+	path := filepath.Join(root.Name(), name)
 	if info, err := os.Lstat(filepath.Join(l.ConfigHome, "settings.json")); err == nil {
 		if mine, err := root.Lstat(name); err == nil && os.SameFile(info, mine) {
 			return // the project is the user's home: the file is read as the user's

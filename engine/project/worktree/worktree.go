@@ -368,10 +368,11 @@ func run(ctx context.Context, environ []string, dir string, args ...string) (str
 	}
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	defer time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) }).Stop()
+	late := fmt.Errorf("git %s has not ended within %s", args[0], limit)
+	defer time.AfterFunc(limit, func() { cancel(late) }).Stop()
 	if err := cmd.Run(); err != nil {
-		if context.Cause(ctx) == context.DeadlineExceeded {
-			return "", fmt.Errorf("git %s has not ended within %s", args[0], limit)
+		if context.Cause(ctx) == late { // and not the caller's limit
+			return "", late
 		}
 		line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
 		if line == "" {

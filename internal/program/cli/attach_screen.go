@@ -39,7 +39,8 @@ func argsHere(c *cobra.Command, s background.Session) (args []string, ok bool) {
 		}
 	}
 	if trusts {
-		if r, err := engine.ReadTrust(c.Context(), nil, s.Dir, false, part.All()); err != nil || r.Unread != nil || !r.Within(content) {
+		r, err := engine.ReadTrust(c.Context(), nil, s.Dir, false, part.All())
+		if err != nil || r.Unread != nil || !r.Within(content) {
 			fmt.Fprintln(c.ErrOrStderr(), "knack: warn: --trust does not count: what it was given for has changed")
 			return args, true
 		}

@@ -17,9 +17,9 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
+	googleauth "golang.org/x/oauth2/google"
 
 	"github.com/knack-agent/knack/internal/leaf/regular"
-	googleauth "golang.org/x/oauth2/google"
 )
 
 // A source gets tokens when the first one is needed.
