@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -57,8 +58,17 @@ var lostSession = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // sessionLost reports whether a call was refused because the server has forgotten the session, so that it had no effect.
+// In an answer to the call, the whole message must say so: a tool may tell about a session of its own.
 func sessionLost(err error) bool {
-	return err != nil && (errors.Is(err, sdk.ErrSessionMissing) || lostSession().MatchString(err.Error()))
+	if errors.Is(err, sdk.ErrSessionMissing) {
+		return true
+	}
+	var answer *jsonrpc.Error
+	if !errors.As(err, &answer) {
+		return err != nil && lostSession().MatchString(err.Error())
+	}
+	found := lostSession().FindString(answer.Message)
+	return found != "" && found == strings.TrimRight(answer.Message, ".! ")
 }
 
 // asNotFound makes an answer about a forgotten session the one that the protocol has for it, 404 without a message;

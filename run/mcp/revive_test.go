@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack/confine/permission"
@@ -148,6 +149,20 @@ func TestLostSession(t *testing.T) {
 				t.Errorf("%d calls", calls)
 			}
 		})
+	}
+}
+
+// TestOwnSession: what a tool says about a session of its own is no reason to call it twice.
+func TestOwnSession(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{
+		&jsonrpc.Error{Code: -32000, Message: "Session not found"}:                        true,
+		&jsonrpc.Error{Code: -32603, Message: "Your session has expired; please log in."}: false,
+		&jsonrpc.Error{Code: -32603, Message: "booked; the browser session not found"}:    false,
+	} {
+		if got := sessionLost(fmt.Errorf("calling: %w", err)); got != want {
+			t.Errorf("%v: %t", err, got)
+		}
 	}
 }
 

@@ -112,7 +112,11 @@ func line(path string) (string, bool) {
 func Origin(dir string) (top, main string) {
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		named, ok := Named(filepath.Join(d, ".git"))
-		if below, _, linked := strings.Cut(filepath.ToSlash(named), "/.git/worktrees/"); ok && linked {
+		below, name, linked := strings.Cut(filepath.ToSlash(named), "/.git/worktrees/")
+		if ok && linked && strings.Contains(name, "/") {
+			continue // a submodule in a linked work tree
+		}
+		if ok && linked {
 			return d, filepath.FromSlash(below)
 		}
 		// DIR.copies/BATCH/TASK is a copy of DIR.

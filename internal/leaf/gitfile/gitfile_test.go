@@ -1,6 +1,7 @@
 package gitfile
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -56,5 +57,23 @@ func TestLinks(t *testing.T) {
 		if got, ok := Target(path); ok {
 			t.Errorf("%s names %s", path, got)
 		}
+	}
+}
+
+// TestOriginOfSubmodule: the work tree around a submodule of a linked work tree is the linked one.
+func TestOriginOfSubmodule(t *testing.T) {
+	dir := t.TempDir()
+	main, tree := filepath.Join(dir, "repo"), filepath.Join(dir, "tree")
+	own := filepath.Join(main, ".git", "worktrees", "tree")
+	for file, git := range map[string]string{filepath.Join(tree, ".git"): own,
+		filepath.Join(tree, "sub", ".git"): filepath.Join(own, "modules", "sub")} {
+		if err := errors.Join(os.MkdirAll(git, 0o700), os.MkdirAll(filepath.Dir(file), 0o700),
+			os.WriteFile(file, []byte("gitdir: "+git+"\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	top, of := Origin(filepath.Join(tree, "sub"))
+	if top != tree || of != main {
+		t.Errorf("%q of %q", top, of)
 	}
 }
