@@ -148,6 +148,7 @@ func (h startHome) files(t *testing.T) map[string]int {
 		text    string
 	}{
 		{regexp.MustCompile(`\b([0-9a-f]{32}|[0-9a-f]{16})\b`), "HASH"},
+		{regexp.MustCompile(`projects/-[^/]*-project/`), "projects/HASH/"}, // the path of the project
 		{regexp.MustCompile(`\d{8}-\d{6}-[0-9a-f]{8}`), "SESSION"},
 		{regexp.MustCompile(`/\.skills-\d+`), "/.skills-RANDOM"},
 		{regexp.MustCompile(`skill-\d+`), "skill-N"},
