@@ -73,7 +73,9 @@ func readings(pattern string) []string {
 // written are the beginnings and ends of patterns that others write, with what stands for the beginning here.
 var written = [...]struct{ begin, here, end string }{{`"`, "", `"`}, {"'", "", "'"}, {"`", "", "`"}, {"$HOME", "~", ""},
 	{"${HOME}", "~", ""}, {"%USERPROFILE%", "~", ""}, {"$PWD", ".", ""}, {"${PWD}", ".", ""},
-	{"$CLAUDE_PROJECT_DIR", ".", ""}, {"${CLAUDE_PROJECT_DIR}", ".", ""}, {"file:", "", ""}, {"", "", ":*"}}
+	{"$CLAUDE_PROJECT_DIR", ".", ""}, {"${CLAUDE_PROJECT_DIR}", ".", ""}, {"${workspaceFolder}", ".", ""},
+	{"$env:USERPROFILE", "~", ""}, {"path:", "", ""}, {"file_path:", "", ""}, {"file:", "", ""}, {"file://", "", ""},
+	{"file://localhost", "", ""}, {"", "", ":*"}}
 
 // reading calls add with other patterns that a pattern may stand for.
 func reading(s string, add func(string)) {
@@ -82,14 +84,28 @@ func reading(s string, add func(string)) {
 			add(w.here + strings.TrimSuffix(rest, w.end))
 		}
 	}
-	if before, list, after, sep := choices(s); sep != "" {
+	before, list, after, sep := choices(s)
+	if sep != "" {
 		for choice := range strings.SplitSeq(list, sep) {
 			add(before + choice + after)
 		}
+		if strings.Contains(list, "..") { // {1..9}
+			add(before + "*" + after)
+		}
+	} else if strings.ContainsAny(s, ",;|") { // several patterns
+		for one := range strings.FieldsFuncSeq(s, func(c rune) bool { return c == ',' || c == ';' || c == '|' }) {
+			add(strings.TrimSpace(one))
+		}
 	}
-	if i := strings.IndexByte(s, '\\'); i >= 0 && i+1 < len(s) && !strings.ContainsAny(s[i+1:i+2], `?[]\`) {
+	if i := strings.IndexByte(s, '\\'); i >= 0 && i+1 < len(s) && !strings.ContainsAny(s[i+1:i+2], `?[]`) {
 		add(strings.ReplaceAll(s, `\`, "/"))
 	}
+	if before, class, ok := strings.Cut(s, "[[:"); ok {
+		if _, after, ok := strings.Cut(class, ":]]"); ok {
+			add(before + "?" + after)
+		}
+	}
+	add(withoutLines(s))
 	if len(s) > 1 && s[0] == '/' && s[1] != '/' && strings.IndexByte(s[1:], '/') > 0 &&
 		!strings.ContainsAny(s[:1+strings.IndexByte(s[1:], '/')], `*?[\`) {
 		add("/" + s) // an absolute path
@@ -111,14 +127,25 @@ func choices(s string) (before, list, after, sep string) {
 		}
 		list, after, ok := strings.Cut(s[open+1:], close)
 		before := s[:open]
-		if ok && (strings.Contains(list, sep) || sep == "," && !strings.HasSuffix(before, "$")) {
-			if sep == "|" && strings.HasSuffix(before, "@") {
-				before = before[:open-1]
+		sign := strings.TrimRight(before, "@?+")
+		if ok && (strings.Contains(list, sep) || sep == "," && !strings.HasSuffix(before, "$") ||
+			sep == "|" && sign != before) {
+			if sep == "|" {
+				before = sign
 			}
 			return before, list, after, sep
 		}
 		end = open
 	}
+}
+
+// withoutLines returns a pattern without the lines of a file that it names at its end, as in a.go:10-20 and a.go#L10.
+func withoutLines(s string) string {
+	s, _, _ = strings.Cut(s, "#L")
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && strings.Trim(s[i+1:], "0123456789-,") == "" {
+		return s[:i]
+	}
+	return s
 }
 
 // fewer returns a pattern with "*" in the place of lists of choices, as many as it takes to have at most maxChoices.
@@ -146,8 +173,8 @@ func cleaned(s string) string {
 		n++
 	}
 	rest := s[n:]
-	in := "/" + rest
-	if !strings.Contains(in, "//") && !strings.Contains(in, "/../") && !strings.Contains(in, "/./") {
+	in := "/" + rest + "/"
+	if !strings.Contains(strings.TrimSuffix(in, "/"), "//") && !strings.Contains(in, "/../") && !strings.Contains(in, "/./") {
 		return s
 	}
 	if rest = path.Clean(strings.TrimLeft(rest, "/")); n == 0 && strings.HasPrefix(rest, "../") {

@@ -24,7 +24,7 @@ type display struct {
 // displayPause is the least time between two runs of the hooks, each of which may start a program.
 const displayPause = 500 * time.Millisecond
 
-// newDisplay returns the display of an answer with the hooks in effect; nil: there are none.
+// newDisplay returns the display of an answer with the hooks in effect, which may be none.
 func newDisplay(emit func(Event), set *hook.Set) *display {
 	d := &display{emit: emit, last: time.Now()}
 	if set.Has(hook.MessageDisplay) {
