@@ -56,7 +56,7 @@ func newScratch(at scratchPlace) *scratch {
 	base := at.env.StateFile("tmp")
 	removeUnused(base)
 	temp := filepath.Join(base, at.name)
-	removeUnused(filepath.Dir(workspace.MemoryOf(temp)))
+	removeUnused(workspace.MemoryDir())
 	if os.MkdirAll(temp, 0o700) != nil {
 		return s
 	}

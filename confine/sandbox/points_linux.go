@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
 // mountPoints are empty files and directories in the sessions' directories for temporary files. What the machine has
@@ -153,19 +151,4 @@ func privateTemp(c *workspace.Command) string {
 		return ""
 	}
 	return at[0]
-}
-
-// privateMemory makes the session's directory for shared memory; "": there is none.
-func privateMemory(c *workspace.Command) string {
-	if c.Temp == "" {
-		return ""
-	}
-	dir := workspace.MemoryOf(c.Temp)
-	for _, dir := range []string{filepath.Dir(dir), dir} { // anybody can make the first
-		os.Mkdir(dir, 0o700)
-		if info, err := os.Lstat(dir); err != nil || !info.IsDir() || userdirs.CheckPrivate(dir) != nil {
-			return ""
-		}
-	}
-	return dir
 }

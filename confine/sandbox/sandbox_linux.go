@@ -319,7 +319,9 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	if backend != landlock {
 		p.private = privateTemp(c)
-		p.shm = privateMemory(c)
+		if c.Temp != "" {
+			p.shm = workspace.MakeMemory(c.Temp)
+		}
 	}
 	if r.view, err = p.viewFor(allow, cmd.Env, now, keep, r.own.write, r.overlays, r.stub && supervised); err != nil {
 		return nil, err

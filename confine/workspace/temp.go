@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
 // A Temp is a directory for the temporary files of one session, which its commands have as /tmp and /var/tmp where the
@@ -52,10 +53,44 @@ func (t *Temp) At(path string) string {
 // SystemMemory is the machine's file system for shared memory.
 const SystemMemory = "/dev/shm"
 
-// MemoryOf returns the directory there that belongs to a [Temp] in dir: as in a terminal, what is in it is lost when the
-// machine stops.
+// MemoryDir returns this user's directory there, in which each [Temp] has one of its own; "": there is none, or others can
+// write to it. Anybody can make a directory or a link with its name.
+func MemoryDir() string { return memoryIn(SystemMemory) }
+
+func memoryIn(system string) string {
+	dir := memoryName(system)
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() || userdirs.CheckPrivate(dir) != nil {
+		return ""
+	}
+	return dir
+}
+
+func memoryName(system string) string {
+	return filepath.Join(system, "knack-"+strconv.Itoa(os.Getuid()))
+}
+
+// MemoryOf returns the directory in [MemoryDir] that belongs to a [Temp] in dir, which need not exist; "": there is no
+// MemoryDir. As in a terminal, what is in it is lost when the machine stops.
 func MemoryOf(dir string) string {
-	return filepath.Join(SystemMemory, "knack-"+strconv.Itoa(os.Getuid()), filepath.Base(dir))
+	memory := MemoryDir()
+	if memory == "" {
+		return ""
+	}
+	return filepath.Join(memory, filepath.Base(dir))
+}
+
+// MakeMemory makes the directory of [MemoryOf]; "": it cannot be made.
+func MakeMemory(dir string) string {
+	os.Mkdir(memoryName(SystemMemory), 0o700) // it may be there
+	own := MemoryOf(dir)
+	if own == "" {
+		return ""
+	}
+	os.Mkdir(own, 0o700)
+	if info, err := os.Lstat(own); err != nil || !info.IsDir() {
+		return ""
+	}
+	return own
 }
 
 // used notes that the directory is still used: it is removed some time after its last use.
