@@ -9,21 +9,21 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/gitfile"
 )
 
-// A rule that denies or asks is read as broadly as its author may have meant it. People write patterns as other programs
-// do: with braces, as an absolute path with one slash, with $HOME. Such a rule would guard nothing, and nobody would
-// notice.
+// Deny and ask rules also match what their author probably meant. People write patterns in the syntax of other programs:
+// with braces, with $HOME, or with one slash before an absolute path. Taken literally, such a rule would match no file,
+// and nobody would notice.
 
-// maxChoices limits the patterns that braces stand for: beyond it, "*" stands for some. maxReadings limits all readings.
 const (
-	maxChoices  = 64
-	maxReadings = 8 * maxChoices
+	maxChoices  = 64             // combinations of alternatives that are tried; beyond that, "*" replaces some lists
+	maxReadings = 8 * maxChoices // patterns that are tried in place of one
 )
 
-// meant returns rules that deny or ask, with what else they may mean: what their patterns say in another syntax, and in
-// a linked work tree or a copy of a batch what they say about the same files in the directory that it was made from.
+// meant returns deny or ask rules together with their other readings: what their patterns say in another syntax and, in
+// a linked work tree or in a batch's copy, the rules for the same files in the directory that it was made from.
 func (p *PathContext) meant(rules []Rule) []Rule {
 	all := slices.Clip(rules)
 	for i := range rules {
+		first := len(all)
 		if kind, _ := kindOf(rules[i].Tool); rules[i].Any || kind != KindRead && kind != KindEdit {
 			continue
 		}
@@ -35,29 +35,29 @@ func (p *PathContext) meant(rules []Rule) []Rule {
 				base, rest = path.Dir(filepath.ToSlash(base)), rest[3:]
 				r.Base, r.Pattern = base, "/"+rest
 			}
-			all = with(all, &r)
-			if p.here(&r) {
-				all = with(all, &r)
+			all = with(all, first, &rules[i], &r)
+			if p.relocate(&r) {
+				all = with(all, first, &rules[i], &r)
 			}
 		}
 	}
 	return all
 }
 
-// with appends a rule, unless it is there.
-func with(all []Rule, r *Rule) []Rule {
-	for i := range all {
-		if o := &all[i]; o.Pattern == r.Pattern && o.Base == r.Base && o.Tool == r.Tool {
-			return all
-		}
+// with appends a reading of the rule of, unless it says the same as that rule or as a reading from all[first] on.
+func with(all []Rule, first int, of, r *Rule) []Rule {
+	same := func(o Rule) bool { return o.Pattern == r.Pattern && o.Base == r.Base }
+	if same(*of) || slices.ContainsFunc(all[first:], same) {
+		return all
 	}
 	return append(all, *r)
 }
 
-// readings returns what a pattern may mean, itself first: each other one differs by one rule of syntax from one before.
+// readings returns the patterns that a pattern may stand for, itself first. Each of the others follows from an earlier
+// one by a single rule of syntax.
 func readings(pattern string) []string {
 	all := []string{pattern}
-	if broad := fewer(pattern); broad != pattern {
+	if broad := reduced(pattern); broad != pattern {
 		all = append(all, broad)
 	}
 	for i := 0; i < len(all) && len(all) < maxReadings; i++ {
@@ -70,14 +70,14 @@ func readings(pattern string) []string {
 	return all
 }
 
-// written are the beginnings and ends of patterns that others write, with what stands for the beginning here.
+// written lists prefixes and suffixes of other programs' patterns, and what replaces the prefix here.
 var written = [...]struct{ begin, here, end string }{{`"`, "", `"`}, {"'", "", "'"}, {"`", "", "`"}, {"$HOME", "~", ""},
 	{"${HOME}", "~", ""}, {"%USERPROFILE%", "~", ""}, {"$PWD", ".", ""}, {"${PWD}", ".", ""},
 	{"$CLAUDE_PROJECT_DIR", ".", ""}, {"${CLAUDE_PROJECT_DIR}", ".", ""}, {"${workspaceFolder}", ".", ""},
 	{"$env:USERPROFILE", "~", ""}, {"path:", "", ""}, {"file_path:", "", ""}, {"file:", "", ""}, {"file://", "", ""},
 	{"file://localhost", "", ""}, {"", "", ":*"}}
 
-// reading calls add with other patterns that a pattern may stand for.
+// reading calls add for each pattern that a pattern may stand for by one rule of syntax.
 func reading(s string, add func(string)) {
 	for _, w := range written {
 		if rest, ok := strings.CutPrefix(s, w.begin); ok && strings.HasSuffix(rest, w.end) {
@@ -113,8 +113,9 @@ func reading(s string, add func(string)) {
 	add(cleaned(s))
 }
 
-// choices splits a pattern at its last list of choices in braces, or in parentheses as Bash's extended patterns have
-// them; sep is "" if there is none. A single name in braces is one choice.
+// choices finds the last list of alternatives in a pattern, in braces or in the parentheses of Bash's extended patterns.
+// It returns what comes before the list, its items, what comes after it, and the separator of the items; "": there is no
+// list. A single name in braces is a list of one.
 func choices(s string) (before, list, after, sep string) {
 	for end := len(s); ; {
 		open := strings.LastIndexAny(s[:end], "{(")
@@ -139,7 +140,7 @@ func choices(s string) (before, list, after, sep string) {
 	}
 }
 
-// withoutLines returns a pattern without the lines of a file that it names at its end, as in a.go:10-20 and a.go#L10.
+// withoutLines removes line numbers from the end of a pattern, as in a.go:10-20 and a.go#L10.
 func withoutLines(s string) string {
 	s, _, _ = strings.Cut(s, "#L")
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && strings.Trim(s[i+1:], "0123456789-,") == "" {
@@ -148,8 +149,9 @@ func withoutLines(s string) string {
 	return s
 }
 
-// fewer returns a pattern with "*" in the place of lists of choices, as many as it takes to have at most maxChoices.
-func fewer(s string) string {
+// reduced replaces lists of alternatives in a pattern by "*", the last one first, until it has at most maxChoices
+// combinations.
+func reduced(s string) string {
 	n := 1
 	for rest := s; ; {
 		before, list, after, sep := choices(rest)
@@ -162,10 +164,10 @@ func fewer(s string) string {
 		rest = before + after
 	}
 	before, _, after, _ := choices(s)
-	return fewer(before + "*" + after)
+	return reduced(before + "*" + after)
 }
 
-// cleaned returns a pattern without ".", ".." and doubled slashes, where it has some.
+// cleaned removes ".", ".." and doubled slashes from a pattern.
 func cleaned(s string) string {
 	n := 0 // of the beginning that says what it is relative to
 	for n < min(2, len(s)) &&
@@ -174,7 +176,8 @@ func cleaned(s string) string {
 	}
 	rest := s[n:]
 	in := "/" + rest + "/"
-	if !strings.Contains(strings.TrimSuffix(in, "/"), "//") && !strings.Contains(in, "/../") && !strings.Contains(in, "/./") {
+	if !strings.Contains(strings.TrimSuffix(in, "/"), "//") && !strings.Contains(in, "/../") &&
+		!strings.Contains(in, "/./") {
 		return s
 	}
 	if rest = path.Clean(strings.TrimLeft(rest, "/")); n == 0 && strings.HasPrefix(rest, "../") {
@@ -183,8 +186,9 @@ func cleaned(s string) string {
 	return s[:n] + rest
 }
 
-// here changes a rule for files in the directory that this one was made from to what it says about the same files here.
-func (p *PathContext) here(r *Rule) bool {
+// relocate changes a rule about files in the directory that this work tree or copy was made from into one about the same
+// files here. It returns false if the rule is not about any of them.
+func (p *PathContext) relocate(r *Rule) bool {
 	base, pattern := p.anchor(r)
 	if base == "" || base == p.Dir {
 		return false
@@ -207,7 +211,7 @@ func split(s string) []string {
 	return strings.FieldsFunc(filepath.ToSlash(s), func(c rune) bool { return c == '/' })
 }
 
-// below returns what a pattern, relative to dir, says about what is in the directory main. All are elements.
+// below returns the part of a pattern in dir that applies below the directory main. All three are split into elements.
 func below(main, dir, pattern []string) (rest string, ok bool) {
 	for len(main) > 0 && len(dir) > 0 {
 		if !strings.EqualFold(main[0], dir[0]) {
@@ -230,8 +234,8 @@ func below(main, dir, pattern []string) (rest string, ok bool) {
 	return rest, true
 }
 
-// origin returns the work tree or copy in which the session is, and the directory that it was made from; main is "" if
-// it is none.
+// origin returns the root of the linked work tree or copy that contains the working directory, and the directory that it
+// was made from; "": there is none.
 func (p *PathContext) origin() (top, main string) {
 	const key = "" // no directory's name
 	if known, ok := p.resolved[key]; ok {
