@@ -8,14 +8,16 @@ import (
 	"github.com/knack-agent/knack"
 )
 
-// A Required is what a skill says for another agent, under metadata.NAME.requires: many public skills do.
+// A Required lists the programs and variables that a skill needs according to metadata.NAME.requires, which many public
+// skills write for another agent.
 type Required struct {
-	Name      string   // of the agent
+	Name      string   // the agent's
 	Programs  []string `json:"bins"`
 	Variables []string `json:"env"`
 }
 
-// RequiredOf reads what a skill says for other agents. What has another form is not read.
+// RequiredOf returns the requirements that a skill's metadata states for other agents. Entries of another form are left
+// out.
 func RequiredOf(k *knack.Skill) (all []Required) {
 	var agents map[string]json.RawMessage
 	if json.Unmarshal(k.Metadata(), &agents) != nil {

@@ -244,7 +244,8 @@ type PathContext struct {
 	protectedToo        *PathNames      // see moreProtected; nil: not known yet
 }
 
-// A SkillDir is the directory of a skill in use, or a file that it names.
+// A SkillDir is a directory or file that may be read without a rule: the directory of a skill in use, or a file whose
+// path a bundled skill gives the model.
 type SkillDir struct {
 	Dir string
 	// Approved returns nil for a file in Dir whose content is as the user approved it. Every other file, and every

@@ -119,8 +119,8 @@ func (m *mountPoints) drop(points []point) {
 	}
 }
 
-// belowPrivate returns what is mounted in the session's directory, with its name relative to it, without what lies in
-// another one of these.
+// belowPrivate returns the paths that are mounted inside the session's directory, each with its name relative to that
+// directory. It leaves out paths inside another one of them.
 func (v *view) belowPrivate() (below map[string]string) {
 	if v.private == "" {
 		return nil

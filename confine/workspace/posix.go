@@ -23,7 +23,8 @@ import (
 // find, grep, ls, mkdir, mv, readlink and stat, from GNU, BusyBox or BSD.
 type posix struct {
 	dir string
-	// Kept is a directory of this machine, with what tools keep for the model to read: it is read here; "": none.
+	// Kept is a directory of this machine in which tools keep files for the model; its files are read from this machine.
+	// "": there is none.
 	Kept string
 	// script runs shell text with arguments; an error means that it could not be run.
 	script func(ctx context.Context, text string, args []string, in io.Reader, out, stderr io.Writer) (code int, err error)
@@ -116,8 +117,8 @@ func (p *posix) Path(name string) string {
 	return path.Join(p.dir, name)
 }
 
-// here returns where a file is that is kept on this machine; nil: it is on the other one.
-func (p *posix) here(name string) *Local {
+// kept returns access to this machine's files if the named one is in Kept; nil: it is on the other machine.
+func (p *posix) kept(name string) *Local {
 	if p.Kept == "" || !subpath.Contains(p.Kept, p.Path(name)) {
 		return nil
 	}
@@ -129,7 +130,7 @@ func (p *posix) here(name string) *Local {
 // not affect it.
 func (p *posix) Open(ctx context.Context, name string) (File, error) {
 	name = p.Path(name)
-	if l := p.here(name); l != nil {
+	if l := p.kept(name); l != nil {
 		return l.Open(ctx, name)
 	}
 	info, err := p.stat(ctx, "open", name, true)
@@ -187,7 +188,7 @@ func (p *posix) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 }
 
 func (p *posix) stat(ctx context.Context, op, name string, follow bool) (info fs.FileInfo, err error) {
-	if l := p.here(name); l != nil && follow {
+	if l := p.kept(name); l != nil && follow {
 		return l.Stat(ctx, name)
 	} else if l != nil {
 		return l.Lstat(ctx, name)
@@ -267,7 +268,7 @@ func (i *posixInfo) Mode() fs.FileMode {
 // ReadDir lists a directory, sorted by name.
 func (p *posix) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	name = p.Path(name)
-	if l := p.here(name); l != nil {
+	if l := p.kept(name); l != nil {
 		return l.ReadDir(ctx, name)
 	}
 	var out bytes.Buffer
@@ -287,7 +288,7 @@ func (p *posix) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 func (p *posix) Realpath(ctx context.Context, name string) (string, error) {
 	// Not cleaned: "link/.." is the parent of the link's target.
 	full := name
-	if l := p.here(name); l != nil {
+	if l := p.kept(name); l != nil {
 		return l.Realpath(ctx, name)
 	}
 	if !path.IsAbs(name) {

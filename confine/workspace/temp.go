@@ -10,25 +10,25 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
-// A Temp is a directory for the temporary files of one session, which its commands have as /tmp and /var/tmp where the
-// system can do that. A nil *Temp is none.
+// A Temp is the directory for a session's temporary files. Where the system supports it, the session's commands see it as
+// /tmp and /var/tmp. A nil *Temp means that there is none.
 type Temp struct {
 	Dir string // absolute, without links; it exists
-	// Mounted reports whether commands have Dir as /tmp and /var/tmp. Otherwise TMPDIR names it.
+	// Mounted reports whether commands see Dir as /tmp and /var/tmp. If not, TMPDIR names it.
 	Mounted func() bool
-	// Machine reports whether such a path means that of the machine, although Dir might have it:
-	// the user typed it, or the workspace is there.
+	// Machine reports whether a path below /tmp or /var/tmp means the machine's file, even if Dir has one of that name:
+	// the user typed the path, or the workspace is there.
 	Machine func(path string) bool
 	// Read are directories that commands may read although others of the same kind are hidden from them: the long results
 	// of this session.
 	Read []string
 }
 
-// systemTemp are the machine's directories, in whose place commands have another one.
+// systemTemp are the machine's directories for temporary files.
 var systemTemp = [...]string{"/tmp", "/var/tmp"}
 
-// At returns where the file is that commands find at an absolute, clean path. Below /tmp and /var/tmp this is in t.Dir,
-// unless only the machine has such a file, or Machine says that its file is meant.
+// At returns the real location of the file that commands find at an absolute, clean path. Below /tmp and /var/tmp that is
+// in t.Dir, unless only the machine has such a file or Machine says that the machine's file is meant.
 func (t *Temp) At(path string) string {
 	if t == nil || subpath.Contains(t.Dir, path) {
 		return path

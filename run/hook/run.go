@@ -147,7 +147,7 @@ type Set struct {
 	Session, AgentID, AgentType string
 	Record                      *Record      // of what the hooks answer; nil: it is not kept
 	Debug                       *slog.Logger // gets one line for each event that has hooks; nil: none
-	// Locate, if not nil, writes the paths of files in the input of a tool in full.
+	// Locate, if not nil, makes the file paths in the input of the named tool absolute.
 	Locate func(ctx context.Context, tool string, input json.RawMessage) json.RawMessage
 }
 
@@ -320,7 +320,7 @@ func (s *Set) run(ctx context.Context, in Input) Outcome {
 	return o
 }
 
-// locate writes the paths of files in the inputs of tools in full.
+// locate makes the file paths in the inputs of tools absolute.
 func (s *Set) locate(ctx context.Context, in *Input) {
 	if s.Locate == nil {
 		return

@@ -82,7 +82,7 @@ func (t *Tool) Encode(input json.RawMessage) json.RawMessage {
 	})
 }
 
-// Located returns an input with the paths of files in full. It keeps any other one as it is.
+// Located returns an input with its file paths made absolute. Inputs without file paths are returned unchanged.
 func (t *Tool) Located(ctx context.Context, input json.RawMessage) json.RawMessage {
 	if t.Locate == nil {
 		return input
@@ -96,7 +96,7 @@ func (t *Tool) Located(ctx context.Context, input json.RawMessage) json.RawMessa
 	})
 }
 
-// Located returns an input of the tool with a name with the paths of files in full.
+// Located returns an input of the named tool with its file paths made absolute.
 func (s Set) Located(ctx context.Context, name string, input json.RawMessage) json.RawMessage {
 	if t, ok := s.Find(name); ok {
 		return t.Located(ctx, input)

@@ -72,8 +72,8 @@ type Tool struct {
 	// FromHook, if not nil, changes in place an input that a hook or a host has set: it takes away fields that a
 	// model's input cannot have. An input that it refuses is used unchanged, and does not match Schema.
 	FromHook func(in Object) error
-	// Locate, if not nil, writes the path of a file in an input in full, as a call understands it: a hook that guards a
-	// directory must see where a call leads, however the model wrote that.
+	// Locate, if not nil, makes the file path in an input absolute, as a call resolves it: a hook that guards a directory
+	// must see which file the call means, however the model wrote its path.
 	Locate func(ctx context.Context, in Object)
 	// Subjects returns what a call would do. nil means the tool's name with no text.
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)

@@ -195,7 +195,7 @@ func onlyKept(bytes int64) string {
 
 // tailNotice tells the model which part of an output it sees and how to read the rest.
 // next, if not empty, replaces the advice to use read, which would count lines
-// differently; away: commands cannot open the file.
+// differently. away says that commands cannot open the file.
 func tailNotice(c truncate.Cut, l truncate.Limits, path, next string, away bool, err error) string {
 	first := c.TotalLines - c.Lines + 1
 	var shownLines string
