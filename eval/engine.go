@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/run/agent"
@@ -51,7 +51,7 @@ const (
 
 // allowed is what a trial may do without a question; everything happens in its directory, commands in the sandbox.
 func allowed(dir string) []any {
-	return []any{"Skill", "Bash", "Read(./**)", "Edit(./**)", "Write(./**)", "Edit(/" + filepath.ToSlash(dir) + "/.git)"}
+	return []any{"Skill", "Bash", "Read(./**)", "Edit(./**)", "Write(./**)", "Edit(/" + permission.Literal(dir) + "/.git)"}
 }
 
 // Run is a Runner.

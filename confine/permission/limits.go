@@ -108,7 +108,7 @@ func (p *PathContext) anchored(r Rule, broad bool) []string {
 	case base == "":
 		var all []string
 		for _, root := range append([]string{p.Dir}, p.Roots...) {
-			all = append(all, "/"+path.Join(literal(root), "**", rest))
+			all = append(all, "/"+path.Join(Literal(root), "**", rest))
 		}
 		return all
 	}
@@ -117,14 +117,14 @@ func (p *PathContext) anchored(r Rule, broad bool) []string {
 		dirs = append(dirs, main)
 	}
 	for i, dir := range dirs {
-		if dirs[i] = "/" + literal(dir); rest != "**" { // the directory itself, too
-			dirs[i] = "/" + path.Join(literal(dir), rest)
+		if dirs[i] = "/" + Literal(dir); rest != "**" { // the directory itself, too
+			dirs[i] = "/" + path.Join(Literal(dir), rest)
 		}
 	}
 	return dirs
 }
 
-// literal returns the pattern that matches only a path.
-func literal(name string) string {
+// Literal returns the pattern that matches only a path.
+func Literal(name string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(filepath.ToSlash(name))
 }

@@ -226,7 +226,7 @@ func below(main, dir, pattern []string) (rest string, ok bool) {
 		main, pattern = main[1:], pattern[1:]
 	}
 	for i := range dir {
-		dir[i] = literal(dir[i])
+		dir[i] = Literal(dir[i])
 	}
 	if rest = path.Join(append(dir, pattern...)...); rest == "" { // it covers all of it
 		rest = "**"
