@@ -3,7 +3,6 @@ package trust
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -71,7 +70,7 @@ func loadsTool(data []byte) (lines []string) {
 	for _, text := range texts {
 		var d struct {
 			Type    string
-			Command any
+			Command json.RawMessage
 			Hooks   []struct{ Event string }
 		}
 		// What follows the definition, such as the end of a comment, does not matter.
@@ -80,8 +79,7 @@ func loadsTool(data []byte) (lines []string) {
 			continue
 		}
 		lines = append(lines, keysOf(raw)...)
-		if command := strings.Trim(fmt.Sprint(d.Command), "["); d.Command != nil && !strings.HasPrefix(command, "./") {
-			name, _, _ := strings.Cut(strings.TrimSuffix(command, "]"), " ")
+		if name := programOf(d.Command); name != "" && !strings.HasPrefix(name, "./") {
 			lines = append(lines, name+" is a program of this machine: files of the project that it reads and runs, as make "+
 				"does, are not part of what you approve")
 		}
@@ -97,6 +95,21 @@ func loadsTool(data []byte) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// programOf returns the first word of a command, which is a string or a list of words; "": there is none.
+func programOf(command json.RawMessage) string {
+	var line string
+	var words []string
+	if json.Unmarshal(command, &line) == nil {
+		words = strings.Fields(line)
+	} else {
+		json.Unmarshal(command, &words) // anything else is refused where the tool is read
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return words[0]
 }
 
 // keysOf shows the keys of a definition, but not what only describes it and its input.
