@@ -57,6 +57,8 @@ type Checkup struct {
 	// Unused are the settings of other programs that have no effect here.
 	Unused   []engine.UnusedSettings `json:"unused,omitempty"`
 	Problems []knack.Problem         `json:"problems"`
+
+	keyRefused bool
 }
 
 type sandboxCheckup struct {
@@ -76,9 +78,6 @@ type Terminal struct {
 	Type    string `json:"type"`
 	Colour  bool   `json:"colour"`
 }
-
-// refused begins what a Checkup says about a key that its provider refuses.
-const refused = "refused by "
 
 type offItem struct {
 	Name string `json:"name"`
@@ -219,7 +218,7 @@ func (x *Checkup) Try(ctx context.Context, e *engine.Engine) error {
 	_, failed, err := e.Models().List(ctx, provider, true)
 	switch err := cmp.Or(err, failed[provider]); {
 	case errors.Is(err, models.ErrKeyRefused):
-		x.Key = refused + provider
+		x.Key, x.keyRefused = "refused by "+provider, true
 		hint := "knack login " + provider
 		for _, u := range x.Servers {
 			if u.Provider == provider && strings.HasSuffix(u.Key, "_KEY") { // a variable; stored keys have a path or place
@@ -369,7 +368,7 @@ func (x *Checkup) writeProblems(line func(name, format string, args ...any), p *
 			line("", "and %d more %s: knack doctor --json", n, code)
 		}
 	}
-	if name != "" && x.ModelWhy == "" && !strings.HasPrefix(x.Key, refused) {
+	if name != "" && x.ModelWhy == "" && !x.keyRefused {
 		line(name, "none")
 	}
 }
