@@ -460,7 +460,7 @@ func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results [
 	for i, res := range results {
 		details := detailsOf(res)
 		if len(res.Parts) == 0 {
-			res.Parts = []llm.Part{llm.Text("(no output)")}
+			res.Parts = []llm.Part{llm.Text(llm.NoOutput)}
 		}
 		result := session.Result{
 			ToolResult: llm.ToolResult{ID: calls[i].ID, Name: calls[i].Name, Parts: media.Parts(res.Parts),

@@ -198,6 +198,9 @@ type Part struct {
 // Text returns a part with text.
 func Text(s string) Part { return Part{Text: s} }
 
+// NoOutput is the text of a tool result that has none, because vendors reject an empty one.
+const NoOutput = "(no output)"
+
 // TextOf returns the text of parts, concatenated. It ignores everything else, including thinking.
 func TextOf(parts []Part) string { return JoinText(parts, "") }
 

@@ -413,7 +413,7 @@ const (
 func (c *Client) result(r *sdk.CallToolResult, dir string) tool.Result {
 	var res tool.Result
 	if r == nil {
-		return tool.Text("(no output)")
+		return tool.Text(llm.NoOutput)
 	}
 	res.IsError = r.IsError
 	res.Parts = c.parts(r.Content, dir)

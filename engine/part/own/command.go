@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
 )
@@ -205,7 +206,7 @@ func (p *Program) call(ctx context.Context, s *engine.Session, in typedInput) (s
 	}
 	var texts []string
 	for _, part := range res.Parts {
-		if text := strings.TrimSpace(strings.TrimPrefix(part.Text, coding.NoOutput)); text != "" {
+		if text := strings.TrimSpace(strings.TrimPrefix(part.Text, llm.NoOutput)); text != "" {
 			texts = append(texts, text)
 		}
 	}

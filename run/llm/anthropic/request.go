@@ -286,7 +286,7 @@ func result(e *llm.Endpoint, r *llm.ToolResult) content {
 		}
 	}
 	if r.IsError && len(out.Content) == 0 { // the API rejects an error without text
-		out.Content = []content{{Type: "text", Text: "(no output)"}}
+		out.Content = []content{{Type: "text", Text: llm.NoOutput}}
 	}
 	return out
 }

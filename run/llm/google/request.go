@@ -181,7 +181,7 @@ func userParts(e *llm.Endpoint, m llm.Message, before []llm.Message) []part {
 		case p.Result != nil:
 			text, attached := wire.TextAndMedia(p.Result.Parts)
 			if text == "" && len(attached) == 0 {
-				text = "(no output)"
+				text = llm.NoOutput
 			}
 			key := "output"
 			if p.Result.IsError {

@@ -320,7 +320,7 @@ func (x *chatRequest) user(m llm.Message) []any {
 				text = "Error: " + text
 			}
 			if text == "" {
-				text = "(no output)"
+				text = llm.NoOutput
 			}
 			result := chatMessage{Role: "tool", ToolCallID: x.id(p.Result.ID), Content: strings.TrimPrefix(text, "\n")}
 			if x.made[namedResults] {

@@ -220,7 +220,7 @@ func output(e *llm.Endpoint, r *llm.ToolResult) any {
 		text = "Error: " + text
 	}
 	if text == "" && len(media) == 0 {
-		text = "(no output)"
+		text = llm.NoOutput
 	}
 	if len(media) == 0 {
 		return text

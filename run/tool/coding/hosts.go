@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/knack-agent/knack/run/llm"
 )
 
 // A BashResult has the members of a command's result that hooks and host programs of other agents know.
@@ -21,7 +23,7 @@ func (d BashDetails) ForHosts(text string) BashResult {
 	if d.Status != "" {
 		text = strings.TrimSuffix(text, "\n\n"+d.Status)
 	}
-	if d.Job != "" || text == NoOutput {
+	if d.Job != "" || text == llm.NoOutput {
 		text = "" // it is about the job, or says that there is none
 	}
 	return BashResult{Stdout: text, Interrupted: d.Aborted || d.TimedOut, Job: d.Job}

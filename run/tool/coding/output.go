@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool/truncate"
 )
 
@@ -109,14 +110,11 @@ func (o Output) WriteLines(text string) {
 // Text closes the Output and returns its text; "" if there is none.
 func (o Output) Text() string {
 	text, _, _ := o.out.end()
-	if text == NoOutput {
+	if text == llm.NoOutput {
 		return ""
 	}
 	return text
 }
-
-// NoOutput is the text of a result that has none, because models reject an empty one.
-const NoOutput = "(no output)"
 
 // spill creates the file.
 func (o *output) spill() {
@@ -180,7 +178,7 @@ func (o *output) end() (text string, c truncate.Cut, path string) {
 		text += "\n\n" + tailNotice(c, o.limits, path, next, o.away, o.err)
 	}
 	if strings.TrimSpace(text) == "" {
-		text = NoOutput
+		text = llm.NoOutput
 	}
 	return text, c, path
 }

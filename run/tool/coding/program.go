@@ -43,7 +43,7 @@ func RunProgram(ctx context.Context, ws workspace.Workspace, c workspace.Command
 		}
 		return res
 	}
-	if why != NoOutput {
+	if why != llm.NoOutput {
 		res.Parts = append(res.Parts, llm.Text("Standard error:\n"+why))
 	}
 	return res
@@ -142,7 +142,7 @@ func (r programResult) result(o Options) tool.Result {
 		res.Parts = append(res.Parts, media.Parts([]llm.Part{{Media: &llm.Media{MIME: p.MIME, Name: p.Name, Data: p.Data}}})...)
 	}
 	if len(res.Parts) == 0 {
-		res.Parts = []llm.Part{llm.Text(NoOutput)}
+		res.Parts = []llm.Part{llm.Text(llm.NoOutput)}
 	}
 	return res
 }
