@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/internal/leaf/order"
+	"github.com/knack-agent/knack/internal/leaf/parallel"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/agent"
@@ -226,20 +226,9 @@ func notInstalled(ids []string) []knack.Problem {
 // readPlugins reads several plugins at once, because reading is mostly waiting for the system.
 func readPlugins(store *install.Store, lock *install.Lock, ids []string) []readResult {
 	found := make([]readResult, len(ids))
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(len(ids), runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for i := range next {
-				found[i] = readPlugin(store.Path(lock.Plugins[ids[i]]), ids[i], lock.Plugins[ids[i]])
-			}
-		})
-	}
-	for i := range ids {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
+	parallel.Each(len(ids), func(i int) {
+		found[i] = readPlugin(store.Path(lock.Plugins[ids[i]]), ids[i], lock.Plugins[ids[i]])
+	})
 	return found
 }
 

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"maps"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/order"
+	"github.com/knack-agent/knack/internal/leaf/parallel"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/run/session"
 )
@@ -76,30 +76,19 @@ func Read(dir string) (Counts, error) {
 	var all Counts
 	sum := map[string]*Skill{}
 	var mu sync.Mutex
-	var wait sync.WaitGroup
-	next := make(chan string)
-	for range runtime.GOMAXPROCS(0) {
-		wait.Go(func() {
-			for file := range next {
-				one, size, err := readFile(file)
-				mu.Lock()
-				all.Sessions++
-				all.Bytes += size
-				if err != nil {
-					all.Unread++
-				}
-				for name, s := range one {
-					add(sum, name, *s)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for _, file := range files {
-		next <- file
-	}
-	close(next)
-	wait.Wait()
+	parallel.Each(len(files), func(i int) {
+		one, size, err := readFile(files[i])
+		mu.Lock()
+		defer mu.Unlock()
+		all.Sessions++
+		all.Bytes += size
+		if err != nil {
+			all.Unread++
+		}
+		for name, s := range one {
+			add(sum, name, *s)
+		}
+	})
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		all.Skills = append(all.Skills, *sum[name])
 	}

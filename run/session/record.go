@@ -5,11 +5,9 @@ import (
 	"errors"
 	"io"
 	"os"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
+	"github.com/knack-agent/knack/internal/leaf/parallel"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
@@ -142,22 +140,11 @@ func (r *lineReader) split(data []byte) []fileLine {
 // decode decodes lines as entries, in several goroutines, because this takes most of the time of opening a session.
 func (r *lineReader) decode(lines []fileLine) {
 	const share = 32
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(lines)/share+1) {
-		wg.Go(func() {
-			for {
-				to := int(next.Add(share))
-				for i := to - share; i < min(to, len(lines)); i++ {
-					lines[i].entry, lines[i].err = r.parse(lines[i].data)
-				}
-				if to >= len(lines) {
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
+	parallel.Each((len(lines)+share-1)/share, func(n int) {
+		for i := n * share; i < min((n+1)*share, len(lines)); i++ {
+			lines[i].entry, lines[i].err = r.parse(lines[i].data)
+		}
+	})
 }
 
 // parseLine decodes a line. The decoder's slices have a capacity of ten, which most messages do not need.

@@ -8,16 +8,14 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/ignore"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/order"
+	"github.com/knack-agent/knack/internal/leaf/parallel"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/sources"
 )
@@ -244,8 +242,10 @@ func (s *scan) skills(ctx context.Context, dir string, row layout.Row) {
 			s.incomplete(path.Join(dir, row.Path), err)
 		}
 	}
-	for i, folder := range s.folders(row.Kind, found) {
-		s.skill(row.Kind, found[i], folder)
+	folders := make([]*Item, len(found)) // several are read at a time, with all of their files
+	parallel.Each(len(found), func(i int) { folders[i] = s.folder(row.Kind, found[i]) })
+	for i, k := range found {
+		s.skill(row.Kind, k, folders[i])
 	}
 	for _, p := range problems {
 		rel, ok := s.p.rel(p.Path)
@@ -343,22 +343,6 @@ func (s *scan) linkTarget(at string) string {
 		return ""
 	}
 	return real
-}
-
-// folders calls folder for many skills, several at a time: all of their files are read.
-func (s *scan) folders(kind Kind, skills []*knack.Skill) []*Item {
-	items := make([]*Item, len(skills))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(skills)) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(skills); i = int(next.Add(1)) - 1 {
-				items[i] = s.folder(kind, skills[i])
-			}
-		})
-	}
-	wg.Wait()
-	return items
 }
 
 // folder reads a skill that is a folder; nil: it is a file.

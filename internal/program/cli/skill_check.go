@@ -9,11 +9,8 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +18,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/part/own"
+	"github.com/knack-agent/knack/internal/leaf/parallel"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
@@ -184,20 +182,13 @@ func checkAll(c *cobra.Command, found []string) iter.Seq2[checkedSkill, error] {
 	return func(yield func(checkedSkill, error) bool) {
 		for some := range slices.Chunk(found, 64) {
 			checked, errs := make([]checkedSkill, len(some)), make([]error, len(some))
-			var next atomic.Int64
-			var wg sync.WaitGroup
-			for range min(len(some), runtime.GOMAXPROCS(0)) {
-				wg.Go(func() {
-					for i := next.Add(1) - 1; i < int64(len(some)); i = next.Add(1) - 1 {
-						if isArchive(some[i]) {
-							checked[i], errs[i] = checkArchive(c, some[i])
-						} else {
-							checked[i] = checkSkill(c, some[i], some[i])
-						}
-					}
-				})
-			}
-			wg.Wait()
+			parallel.Each(len(some), func(i int) {
+				if isArchive(some[i]) {
+					checked[i], errs[i] = checkArchive(c, some[i])
+				} else {
+					checked[i] = checkSkill(c, some[i], some[i])
+				}
+			})
 			for i, s := range checked {
 				if !yield(s, errs[i]) {
 					return
