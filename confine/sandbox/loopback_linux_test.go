@@ -16,15 +16,13 @@ import (
 	"github.com/knack-agent/knack/confine/workspace"
 )
 
-// TestMachinePort: a command reaches a server of this machine by its port if that is decided so, and is asked about
-// once; a server that it starts itself, and a port on which nothing listens, are not asked about.
-func TestMachinePort(t *testing.T) {
-	b := newFixture(t).complete()
+// greeter starts a server on 127.0.0.1 that says "of the machine" to whoever connects, and returns its port.
+func greeter(t *testing.T) int {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -35,7 +33,14 @@ func TestMachinePort(t *testing.T) {
 			c.Close()
 		}
 	}()
-	port := l.Addr().(*net.TCPAddr).Port
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// TestMachinePort: a command reaches a server of this machine by its port if that is decided so, and is asked about
+// once; a server that it starts itself, and a port on which nothing listens, are not asked about.
+func TestMachinePort(t *testing.T) {
+	b := newFixture(t).complete()
+	port := greeter(t)
 	var mu sync.Mutex
 	var asked []string
 	reach := func(err error) workspace.Allowance {
@@ -93,22 +98,7 @@ func TestMachinePortIPv6(t *testing.T) {
 		l.Close()
 	}
 	b := newFixture(t).complete()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			io.WriteString(c, "of the machine\n")
-			c.Close()
-		}
-	}()
-	port := l.Addr().(*net.TCPAddr).Port
+	port := greeter(t)
 	asked := 0
 	var answer error
 	reach := workspace.Allowance{Reach: func(context.Context, workspace.Destination) error {

@@ -5,6 +5,7 @@ package line
 import (
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"testing"
 
@@ -63,14 +64,7 @@ func TestTypeAhead(t *testing.T) {
 			func(a engine.Answer) bool { return a.Declined }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			keys, tty, err := pty.Open()
-			if err != nil {
-				t.Skipf("no pty on this system: %v", err)
-			}
-			defer keys.Close()
-			defer tty.Close()
-			pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: 80})
-			go io.Copy(io.Discard, keys) // the echo
+			keys, tty := openTerminal(t)
 			if _, err := io.WriteString(keys, "y\n1\n1\n"); err != nil {
 				t.Fatal(err)
 			}
@@ -83,16 +77,24 @@ func TestTypeAhead(t *testing.T) {
 	}
 }
 
-// TestLeaveAhead: Ctrl-D that is typed before the prompt is shown leaves, and Ctrl-Space at a prompt does not.
-func TestLeaveAhead(t *testing.T) {
+// openTerminal returns both ends of a terminal, of which nothing is shown.
+func openTerminal(t *testing.T) (keys, tty *os.File) {
 	keys, tty, err := pty.Open()
 	if err != nil {
 		t.Skipf("no pty on this system: %v", err)
 	}
-	defer keys.Close()
-	defer tty.Close()
+	t.Cleanup(func() {
+		keys.Close()
+		tty.Close()
+	})
 	pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: 80})
 	go io.Copy(io.Discard, keys) // the echo
+	return keys, tty
+}
+
+// TestLeaveAhead: Ctrl-D that is typed before the prompt is shown leaves, and Ctrl-Space at a prompt does not.
+func TestLeaveAhead(t *testing.T) {
+	keys, tty := openTerminal(t)
 	r := newReader(tty, &typist{keys: keys, answers: []string{"> ", "\x00one\r"}}, nil)
 	if got, err := r.line("> ", false); got != "one" {
 		t.Errorf("%q, %v", got, err)
