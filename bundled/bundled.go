@@ -119,8 +119,8 @@ func From(skills fs.FS, state, version string) *Set {
 		extracted: map[string]extraction{}}
 }
 
-// Add adds a skill of a part of the program. files, such as an embed.FS, has a directory with its name. A gate without a
-// feature is open. Add must be called before the first use.
+// Add adds a skill of a part of the program. files, such as an embed.FS, has a directory with its name. A gate without
+// a feature is open. Add must be called before the first use.
 func (s *Set) Add(name string, files fs.FS, g Gate) {
 	s.trees = append(s.trees, files)
 	if g.Feature != "" {

@@ -112,7 +112,8 @@ func TestMisnamed(t *testing.T) {
 	if got := misspelt(dir, "agents.md", true); got != "rename it to CLAUDE.md" {
 		t.Errorf("agents.md of the user: %q", got)
 	}
-	for name, want := range map[string]string{"setting.local.json": "settings are in", "settings.json.local": "settings are in",
+	for name, want := range map[string]string{
+		"setting.local.json": "settings are in", "settings.json.local": "settings are in",
 		"permissions.yaml": "settings are in", "hooks.yml": "hooks are in", "mcp_servers.json": "move its servers",
 		"mcp-needs-auth-cache.json": "", "remote-settings.json": "", "settings.json.bak": "", "settings.example.json": "",
 		"settings.md": "", "hooks": "", "mcp": "", "todos.json": ""} {

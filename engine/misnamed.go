@@ -83,11 +83,12 @@ func misspelt(dir, name string, ofUser bool) string {
 			return ""
 		}
 	}
-	return meant(name)
+	return rightPlace(name)
 }
 
-// meant says where the settings, hooks or servers belong that a file seems to have by its name.
-func meant(name string) string {
+// rightPlace says where settings, hooks or servers belong, if the name of a file suggests that it contains them; "": it
+// does not.
+func rightPlace(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("._- ", r) })
 	if len(words) < 2 || !slices.Contains([]string{"json", "jsonc", "json5", "toml", "yaml", "yml", "local"},
 		words[len(words)-1]) || slices.ContainsFunc(words, func(w string) bool {
@@ -112,7 +113,8 @@ func meant(name string) string {
 // isEmpty reports whether a path is a directory with nothing that a person put there.
 func isEmpty(path string) bool {
 	entries, err := os.ReadDir(path)
-	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") })
+	return err == nil && !slices.ContainsFunc(entries,
+		func(e os.DirEntry) bool { return !strings.HasPrefix(e.Name(), ".") })
 }
 
 func sameFile(a, b string) bool {

@@ -152,8 +152,8 @@ func (s *scratch) close() {
 	}
 }
 
-// shows reports whether commands see the machine's file at a path below /tmp or /var/tmp, because the workspace, or what
-// the user's settings open, is there.
+// shows reports whether commands see the machine's file at a path below /tmp or /var/tmp, because the workspace, or
+// what the user's settings open, is there.
 func (at *scratchPlace) shows(path string) bool {
 	p := at.paths()
 	dirs := slices.Concat([]string{at.dir, p.Dir, p.Home}, p.Roots, p.Own, at.opened)
@@ -162,7 +162,8 @@ func (at *scratchPlace) shows(path string) bool {
 	})
 }
 
-// typedPaths are the paths below /tmp and /var/tmp that the user typed in a conversation: they mean the machine's files.
+// typedPaths are the paths below /tmp and /var/tmp that the user typed in a conversation: they mean the machine's
+// files.
 type typedPaths struct {
 	log *session.Log
 

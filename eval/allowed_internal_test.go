@@ -17,7 +17,8 @@ func TestAllowed(t *testing.T) {
 		}
 		rules.Allow = append(rules.Allow, r)
 	}
-	for path, want := range map[string]permission.Verdict{dir + "/.git": permission.Allow, "/tmp/ab/.git": permission.Ask} {
+	for path, want := range map[string]permission.Verdict{dir + "/.git": permission.Allow,
+		"/tmp/ab/.git": permission.Ask} {
 		d := rules.Decide(t.Context(), permission.Default, permission.PathContext{Dir: dir},
 			permission.Subject{Kind: permission.KindEdit, Text: path, Tool: "write"})
 		if d.Verdict != want {

@@ -327,7 +327,8 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
-// TestOtherSyntax: a rule that denies or asks also means what it says in the syntax of other programs; one that allows does not.
+// TestOtherSyntax: a rule that denies or asks also means what it says in the syntax of other programs; one that allows
+// does not.
 func TestOtherSyntax(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -392,7 +393,8 @@ func TestOtherSyntax(t *testing.T) {
 		{"x/../sub/y/..", "sub/k"},
 	} {
 		read := func(name string) permission.Subject {
-			return permission.Subject{Kind: permission.KindRead, Text: filepath.Join(dir, filepath.FromSlash(name)), Tool: "read"}
+			return permission.Subject{Kind: permission.KindRead, Text: filepath.Join(dir, filepath.FromSlash(name)),
+				Tool: "read"}
 		}
 		rule := permission.Rule{Tool: "Read", Pattern: test.pattern, Origin: permission.User}
 		deny := permission.Rules{Deny: []permission.Rule{rule}}
@@ -411,7 +413,8 @@ func TestOtherSyntax(t *testing.T) {
 			t.Errorf("%s: commands: %v, %v", rule, denied.Rules, err)
 		}
 	}
-	wide := permission.Rules{Allow: []permission.Rule{{Tool: "Read", Pattern: "../{other,more}/**", Origin: permission.User}}}
+	wide := permission.Rules{Allow: []permission.Rule{
+		{Tool: "Read", Pattern: "../{other,more}/**", Origin: permission.User}}}
 	if d := wide.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: permission.KindRead,
 		Text: filepath.Join(top, "other", "x"), Tool: "read"}); d.Verdict == permission.Allow {
 		t.Error("a rule that allows means more than it says")

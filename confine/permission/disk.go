@@ -252,8 +252,8 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 	return found, nil
 }
 
-// openInTemp returns the names in the machine's /tmp and /var/tmp that lead to what commands see there although they have
-// others in their place: the workspace, say.
+// openInTemp returns the names in the machine's /tmp and /var/tmp that commands see although they have private
+// directories there, because the workspace, say, is below.
 func openInTemp(p *PathContext, m match) (names []string) {
 	if m.name == m.real || m.name != "/tmp" && m.name != "/var/tmp" {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/gitfile"
 )
 
-// Deny and ask rules also match what their author probably meant. People write patterns in the syntax of other programs:
-// with braces, with $HOME, or with one slash before an absolute path. Taken literally, such a rule would match no file,
-// and nobody would notice.
+// Deny and ask rules also match what their author probably meant. People write patterns in the syntax of other
+// programs: with braces, with $HOME, or with one slash before an absolute path. Taken literally, such a rule would
+// match no file, and nobody would notice.
 
 const (
 	maxChoices  = 64             // combinations of alternatives that are tried; beyond that, "*" replaces some lists
@@ -113,9 +113,9 @@ func reading(s string, add func(string)) {
 	add(cleaned(s))
 }
 
-// choices finds the last list of alternatives in a pattern, in braces or in the parentheses of Bash's extended patterns.
-// It returns what comes before the list, its items, what comes after it, and the separator of the items; "": there is no
-// list. A single name in braces is a list of one.
+// choices finds the last list of alternatives in a pattern, in braces or in the parentheses of Bash's extended
+// patterns. It returns what comes before the list, its items, what comes after it, and the separator of the items; "":
+// there is no list. A single name in braces is a list of one.
 func choices(s string) (before, list, after, sep string) {
 	for end := len(s); ; {
 		open := strings.LastIndexAny(s[:end], "{(")
@@ -186,8 +186,8 @@ func cleaned(s string) string {
 	return s[:n] + rest
 }
 
-// relocate changes a rule about files in the directory that this work tree or copy was made from into one about the same
-// files here. It returns false if the rule is not about any of them.
+// relocate changes a rule about files in the directory that this work tree or copy was made from into one about the
+// same files here. It returns false if the rule is not about any of them.
 func (p *PathContext) relocate(r *Rule) bool {
 	base, pattern := p.anchor(r)
 	if base == "" || base == p.Dir {
@@ -234,8 +234,8 @@ func below(main, dir, pattern []string) (rest string, ok bool) {
 	return rest, true
 }
 
-// origin returns the root of the linked work tree or copy that contains the working directory, and the directory that it
-// was made from; "": there is none.
+// origin returns the root of the linked work tree or copy that contains the working directory, and the directory that
+// it was made from; "": there is none.
 func (p *PathContext) origin() (top, main string) {
 	const key = "" // no directory's name
 	if known, ok := p.resolved[key]; ok {

@@ -124,8 +124,9 @@ func TestRelativeRulesInWorktree(t *testing.T) {
 	check("a relative path")
 }
 
-// TestRulesOfOrigin: rules for files of the directory that a work tree or the copy of a batch was made from hold for the
-// same files there, however they name it. Found by attack: --worktree read what a rule with an absolute path denied.
+// TestRulesOfOrigin: rules for files of the directory that a work tree or the copy of a batch was made from hold for
+// the same files there, however they name it. Found by attack: --worktree read what a rule with an absolute path
+// denied.
 func TestRulesOfOrigin(t *testing.T) {
 	g := newGitGround(t)
 	home := filepath.Join(g.top, "home")

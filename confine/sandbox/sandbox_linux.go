@@ -454,8 +454,8 @@ func (p *Policy) ownProgram() string {
 	return path
 }
 
-// openPort opens a port of this machine to a process of the command and reports whether the port is open. It does nothing
-// if one of the command's own programs listens on that port.
+// openPort opens a port of this machine to a process of the command and reports whether the port is open. It does
+// nothing if one of the command's own programs listens on that port.
 func (r *run) openPort(process, port int) bool {
 	if open, known := r.proxy.opened(port); known {
 		return open

@@ -56,7 +56,8 @@ func TestSessionTemp(t *testing.T) {
 				t.Errorf("what is written to /run is lost: %s", out)
 			}
 			b.session("two")
-			if out, _ := b.run("ls -A /tmp /dev/shm; echo z > " + one + "/h; cat /var/tmp/left; echo > /var/tmp/left"); strings.Contains(out, "g\n") ||
+			out, _ := b.run("ls -A /tmp /dev/shm; echo z > " + one + "/h; cat /var/tmp/left; echo > /var/tmp/left")
+			if strings.Contains(out, "g\n") ||
 				!strings.Contains(out, "Read-only") {
 				t.Errorf("another session: %s", out)
 			}

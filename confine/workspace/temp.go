@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
-// A Temp is the directory for a session's temporary files. Where the system supports it, the session's commands see it as
-// /tmp and /var/tmp. A nil *Temp means that there is none.
+// A Temp is the directory for a session's temporary files. Where the system supports it, the session's commands see it
+// as /tmp and /var/tmp. A nil *Temp means that there is none.
 type Temp struct {
 	Dir string // absolute, without links; it exists
 	// Mounted reports whether commands see Dir as /tmp and /var/tmp. If not, TMPDIR names it.
@@ -27,8 +27,8 @@ type Temp struct {
 // systemTemp are the machine's directories for temporary files.
 var systemTemp = [...]string{"/tmp", "/var/tmp"}
 
-// At returns the real location of the file that commands find at an absolute, clean path. Below /tmp and /var/tmp that is
-// in t.Dir, unless only the machine has such a file or Machine says that the machine's file is meant.
+// At returns the real location of the file that commands find at an absolute, clean path. Below /tmp and /var/tmp that
+// is in t.Dir, unless only the machine has such a file or Machine says that the machine's file is meant.
 func (t *Temp) At(path string) string {
 	if t == nil || subpath.Contains(t.Dir, path) {
 		return path
@@ -53,8 +53,8 @@ func (t *Temp) At(path string) string {
 // SystemMemory is the machine's file system for shared memory.
 const SystemMemory = "/dev/shm"
 
-// MemoryDir returns this user's directory there, in which each [Temp] has one of its own; "": there is none, or others can
-// write to it. Anybody can make a directory or a link with its name.
+// MemoryDir returns this user's directory there, in which each [Temp] has one of its own; "": there is none, or others
+// can write to it. Anybody can make a directory or a link with its name.
 func MemoryDir() string { return memoryIn(SystemMemory) }
 
 func memoryIn(system string) string {

@@ -10,7 +10,8 @@ import (
 )
 
 // Effects checks what commands say of themselves: the lines of shows only show something or make something stricter, so
-// that a host's message runs them although no user typed it; those of others do more. Each command is in one of the two.
+// that a host's message runs them although no user typed it; those of others do more. Each command is in one of the
+// two.
 func Effects(t *testing.T, commands []engine.Command, shows, others []string) {
 	t.Helper()
 	named := map[string]bool{}

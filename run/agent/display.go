@@ -9,16 +9,16 @@ import (
 	"github.com/knack-agent/knack/run/session"
 )
 
-// A display emits the text of an answer as people see it: as the MessageDisplay hooks write it. The log and the model
-// have the model's own text.
+// A display emits the text of an answer as people see it, after MessageDisplay hooks have rewritten it. The log keeps
+// the model's own text, and the model sees only that.
 type display struct {
 	emit  func(Event)
 	set   *hook.Set // nil: no hook wants to know
 	id    string
 	index int
-	held  string // was not emitted yet
-	shown string
-	last  time.Time
+	held  string    // not emitted yet
+	shown string    // emitted so far
+	last  time.Time // when the hooks last ran
 }
 
 // displayPause is the least time between two runs of the hooks, each of which may start a program.
@@ -68,7 +68,7 @@ func (d *display) end(ctx context.Context) {
 	}
 }
 
-// text returns what was shown, which grows until the end; nil: it is the model's own.
+// text returns the text emitted so far, which grows until the end; nil: no hook changes it.
 func (d *display) text() *string {
 	if d.set == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/knack-agent/knack/run/session"
 )
 
-// TestFailedDisplay: of an answer that failed half way, nothing is shown that a MessageDisplay hook has not seen; the log
-// has it.
+// TestFailedDisplay: of an answer that failed half way, nothing is shown that a MessageDisplay hook has not seen; the
+// log has it.
 func TestFailedDisplay(t *testing.T) {
 	m := llmtest.New(llmtest.Answer{Text: "I was about to say", Break: llmtest.Drop},
 		llmtest.Answer{Error: &llm.Error{Kind: llm.Auth, Message: "no"}})

@@ -21,8 +21,8 @@ import (
 // maxWithheld is how many media one request may lose one by one. A message about images can mean something else.
 const maxWithheld = 3
 
-// mediaWords are in messages about media: as whole words, because many messages name their documentation. Those about
-// how many there may be have several and limit.
+// mediaWords match words in messages about media, as whole words, because many messages link to their documentation. A
+// message about how many media are allowed matches both several and limit.
 var mediaWords = sync.OnceValue(func() (r struct{ about, several, limit, number *regexp.Regexp }) {
 	const things = `(?:images?|media|documents?|files?|attachments?|image_url)\b`
 	r.about = regexp.MustCompile(`(?i)\b(?:` + things + `|inline_data|media_type|pdfs?\b|base64\b|mime ?type|pixels\b)`)
@@ -39,7 +39,7 @@ type withheld struct {
 	why     error // of the last
 }
 
-// more adds what a refusal calls for, and reports whether that was anything.
+// more adds the media that a refusal is about, and reports whether there were any.
 func (w *withheld) more(err error, sent []llm.Message) bool {
 	found := refusedMedia(err, sent)
 	if len(found) == 0 || len(found) == 1 && w.guesses == maxWithheld {

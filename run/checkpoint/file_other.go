@@ -37,7 +37,8 @@ func fileModes(root string, paths []string) []uint16 {
 	return modes
 }
 
-// special returns which of the setuid, setgid and sticky bits belong to the state of a file: here they stay as they are.
+// special returns which of the setuid, setgid and sticky bits belong to the state of a file: here they stay as they
+// are.
 func special(fs.FileInfo) fs.FileMode { return 0 }
 
 // dirBits returns the permission bits of a directory, with fs.ModeDir, and how many directories are in it; -1: that is

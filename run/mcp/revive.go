@@ -50,15 +50,15 @@ func connectionEnded(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, io.ErrClosedPipe)
 }
 
-// lostSession recognises what servers say of a session that they have forgotten: after a restart, or because nothing was
-// sent for a while.
+// lostSession recognises what servers say of a session that they have forgotten: after a restart, or because nothing
+// was sent for a while.
 var lostSession = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)\bsession\b[^.]{0,20} (not found|not exist|(has )?expired|terminated)` +
 		`|\b(invalid|unknown|expired|no valid) (mcp.)?session\b`)
 })
 
-// sessionLost reports whether a call was refused because the server has forgotten the session, so that it had no effect.
-// In an answer to the call, the whole message must say so: a tool may tell about a session of its own.
+// sessionLost reports whether a call was refused because the server has forgotten the session, so that it had no
+// effect. In an answer to the call, the whole message must say so: a tool may tell about a session of its own.
 func sessionLost(err error) bool {
 	if errors.Is(err, sdk.ErrSessionMissing) {
 		return true

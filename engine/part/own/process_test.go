@@ -73,8 +73,8 @@ esac`))
 	}
 }
 
-// TestProcessGoesOn: a process that starts again is told what its tools returned last, and its commands and hooks share one
-// place in the status line.
+// TestProcessGoesOn: a process that starts again is told what its tools returned last, and its commands and hooks share
+// one place in the status line.
 func TestProcessGoesOn(t *testing.T) {
 	p := enginetest.New(t)
 	dir := "~/.config/knack/tools/"

@@ -213,7 +213,8 @@ func TestOthers(t *testing.T) {
 				at = strings.TrimPrefix(at+", ~/"+d.Home+"/"+name, "/"+name+", ")
 			}
 			program := map[string]string{"claude-files": "Claude Code", "claude-hooks": "Claude Code",
-				"claude-user": "Claude Code", "claude-project": "Claude Code", "pi-files": "Pi", "codex": "Codex", "opencode": "OpenCode"}[d.Program]
+				"claude-user": "Claude Code", "claude-project": "Claude Code", "pi-files": "Pi", "codex": "Codex",
+				"opencode": "OpenCode"}[d.Program]
 			add(cmp.Or(program, "Others"), "file", at, "named", how)
 		}
 	}

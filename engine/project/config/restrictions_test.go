@@ -351,7 +351,8 @@ func TestWrittenOtherwise(t *testing.T) {
 	}
 }
 
-// What the user's local settings restrict goes into a worktree and a copy, which lack the file; what they allow does not.
+// What the user's local settings restrict goes into a worktree and a copy, which lack the file; what they allow does
+// not.
 func TestRestrictionsOfOrigin(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

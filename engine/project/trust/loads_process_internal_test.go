@@ -35,7 +35,8 @@ func TestLoadsProcess(t *testing.T) {
 			t.Errorf("a kit: %q", got)
 		}
 	}
-	for text, want := range map[string]bool{`["make", "all"]`: true, `"awk"`: true, `"./make"`: false, `["./x", "make"]`: false} {
+	for text, want := range map[string]bool{`["make", "all"]`: true, `"awk"`: true, `"./make"`: false,
+		`["./x", "make"]`: false} {
 		got := strings.Join(loads(layout.Tool, "x", []byte(`{"description": "d", "command": `+text+`}`)), "\n")
 		if strings.Contains(got, "are not part of what you approve") != want {
 			t.Errorf("%s: %s", text, got)

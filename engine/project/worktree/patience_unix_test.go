@@ -26,7 +26,8 @@ func TestPatience(t *testing.T) {
 	}
 	defer func(old time.Duration) { patience = old }(patience)
 	patience = 100 * time.Millisecond
-	if _, err := run(t.Context(), nil, dir, "hash-object", pipe); err == nil || !strings.Contains(err.Error(), "has not ended within") {
+	_, err := run(t.Context(), nil, dir, "hash-object", pipe)
+	if err == nil || !strings.Contains(err.Error(), "has not ended within") {
 		t.Errorf("%v", err)
 	}
 }

@@ -76,8 +76,8 @@ func (m Mask) Empty() bool { return len(m.forms) == 0 }
 // In reports whether a text contains what the Mask replaces.
 func (m Mask) In(text string) bool { return len(m.whole(text)) > 0 || len(m.cutOff(text)) > 0 }
 
-// Text returns a text without the values, and without the beginning of one that a limit cut: before "…", before a line in
-// brackets, or at the end.
+// Text returns a text in which [Mark] replaces the values, and the beginning of a value where the text was cut: before
+// "…", before a line in brackets, or at the end.
 func (m Mask) Text(text string) string {
 	return replaced(text, append(m.whole(text), m.cutOff(text)...))
 }

@@ -434,11 +434,14 @@ func TestEmbeddedDenied(t *testing.T) {
 	id := e.begin()
 	uri := "file://" + filepath.ToSlash(filepath.Join(e.dir, "secrets", "k"))
 	for _, block := range []sdk.ContentBlock{
-		sdk.ResourceBlock(sdk.EmbeddedResourceResource{TextResourceContents: &sdk.TextResourceContents{Uri: uri, Text: "the key"}}),
-		sdk.ResourceBlock(sdk.EmbeddedResourceResource{BlobResourceContents: &sdk.BlobResourceContents{Uri: uri, Blob: "dGhl"}}),
+		sdk.ResourceBlock(sdk.EmbeddedResourceResource{
+			TextResourceContents: &sdk.TextResourceContents{Uri: uri, Text: "the key"}}),
+		sdk.ResourceBlock(sdk.EmbeddedResourceResource{
+			BlobResourceContents: &sdk.BlobResourceContents{Uri: uri, Blob: "dGhl"}}),
 		sdk.ResourceLinkBlock("k", uri),
 	} {
-		_, err := e.Prompt(e.ctx(), sdk.PromptRequest{SessionId: id, Prompt: []sdk.ContentBlock{sdk.TextBlock("look"), block}})
+		_, err := e.Prompt(e.ctx(), sdk.PromptRequest{SessionId: id,
+			Prompt: []sdk.ContentBlock{sdk.TextBlock("look"), block}})
 		if err == nil || !strings.Contains(err.Error(), "Read(./secrets/**)") {
 			t.Errorf("%v", err)
 		}

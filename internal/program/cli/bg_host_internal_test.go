@@ -38,7 +38,8 @@ func TestTrimLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(name)
-		if err != nil || len(got) > maxMessages || !bytes.HasSuffix(got, []byte("end")) || size <= maxMessages && len(got) != size {
+		if err != nil || len(got) > maxMessages || !bytes.HasSuffix(got, []byte("end")) ||
+			size <= maxMessages && len(got) != size {
 			t.Errorf("%d bytes: %d are left, %v", size, len(got), err)
 		}
 	}

@@ -111,8 +111,8 @@ func TestScript(t *testing.T) {
 }
 
 // scriptFiles returns the scripts of TestScript, those of parts included, which lie in the folders of the parts. Each
-// starts the program a dozen times, so with -short there are as many as it takes to have each command once. KNACK_SCRIPTS
-// is a regular expression for other ones; CI has one where it looks for races.
+// starts the program a dozen times, so with -short there are as many as it takes to have each command once.
+// KNACK_SCRIPTS is a regular expression for other ones; CI has one where it looks for races.
 func scriptFiles(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob("testdata/script/*.txt*")

@@ -862,8 +862,8 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
-// TestMonitorJoins: what a Monitor writes begins a turn once a second, not with each line, so that a log that grows does
-// not cost a request for each of its lines.
+// TestMonitorJoins: what a Monitor writes begins a turn once a second, not with each line, so that a log that grows
+// does not cost a request for each of its lines.
 func TestMonitorJoins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		jobs := new(Jobs)
@@ -874,7 +874,8 @@ func TestMonitorJoins(t *testing.T) {
 			}
 			return workspace.Exit{}, ctx.Err()
 		})
-		if _, err := jobs.start(ws, workspace.Command{}, bashInput{}, 0, "c", true, Options{TempDir: t.TempDir()}); err != nil {
+		o := Options{TempDir: t.TempDir()}
+		if _, err := jobs.start(ws, workspace.Command{}, bashInput{}, 0, "c", true, o); err != nil {
 			t.Fatal(err)
 		}
 		turns := 0

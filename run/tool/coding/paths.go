@@ -106,8 +106,8 @@ func locateFile(ws pathFS, find func(context.Context, pathFS, string) (string, e
 	}
 }
 
-// locateDir is like locateFile, for the directory in which a tool searches. Hooks written for other agents expect that path
-// as the model wrote it, so only forms that those agents do not have, such as @DIR, are made absolute.
+// locateDir is like locateFile, for the directory in which a tool searches. Hooks written for other agents expect that
+// path as the model wrote it, so only forms that those agents do not have, such as @DIR, are made absolute.
 //
 //go:noinline
 func locateDir(ws pathFS) func(context.Context, tool.Object) {
