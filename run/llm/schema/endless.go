@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // maxSteps is how many schemas may apply to one value.
@@ -15,10 +17,16 @@ const maxSteps = 10_000
 
 // Endless reports whether comparing a value with a schema may never end, or practically never: parts of the schema
 // refer to themselves for the same value, or each to several others. Such a comparison overflows the stack, which ends
-// the program. A schema whose references cannot be followed counts as endless. One that is not JSON does not.
+// the program. A schema whose references cannot be followed counts as endless. One that is not a schema does not.
 func Endless(data json.RawMessage) bool {
+	// As the comparison reads it: AllOf is allOf there, and of two objects with one name both may count.
+	var read jsonschema.Schema
+	if json.Unmarshal(data, &read) != nil {
+		return false
+	}
+	data, err := json.Marshal(read)
 	var root any
-	if json.Unmarshal(data, &root) != nil {
+	if err != nil || json.Unmarshal(data, &root) != nil {
 		return false
 	}
 	w := walker{root: root, steps: map[uintptr]int{}}

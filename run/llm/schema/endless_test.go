@@ -30,6 +30,8 @@ func TestEndless(t *testing.T) {
 		`{"type":"object","properties":{"x":{"$id":"http://x/y","$ref":"#"}}}`:                              true,
 		`{"$id":"http://x/y","type":"object","$ref":"http://x/y"}`:                                          true,
 		laughs: true,
+		`{"type":"object","AllOf":[{"$REF":"#"}]}`:                                                                  true,
+		`{"$defs":{"a":{"$ref":"#/$defs/b"}},"$Defs":{"b":{"$ref":"#/$defs/a"}},"$ref":"#/$defs/a"}`:                true,
 		`{"type":"object","properties":{"left":{"$ref":"#"},"all":{"type":"array","items":{"$ref":"#"}}}}`:          false,
 		`{"type":"object","properties":{"id":{"type":"string"},"$ref":{"type":"string"}}}`:                          false,
 		`{"$id":"http://x/y","type":"object","allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{}}}`: false,
