@@ -37,7 +37,7 @@ type DeniedFiles struct {
 // in the workspace, the others wherever they lead, and so are further hard links of what was found, in the workspace. It
 // fails if there are more than 1,000 paths, if there is too much to search, or if a rule covers the directory p.Dir.
 func (rs Rules) DeniedFiles(ctx context.Context, p PathContext) (DeniedFiles, error) {
-	p.ctx, p.resolved, p.rootNames, p.linkTargets = ctx, nil, nil, nil
+	p.ctx, p.resolved, p.rootNames, p.linkTargets, p.madeFrom = ctx, nil, nil, nil, nil
 	s := deniedSearch{paths: &p, ctx: ctx, left: maxSearch, listings: new(listings),
 		hidden: map[string]*Rule{}, readOnly: map[string]*Rule{}}
 	if p.Git != nil {

@@ -36,8 +36,8 @@ func (p *PathContext) meant(rules []Rule) []Rule {
 				r.Base, r.Pattern = base, "/"+rest
 			}
 			all = with(all, first, &rules[i], &r)
-			if p.relocate(&r) {
-				all = with(all, first, &rules[i], &r)
+			for _, here := range p.relocated(&r) {
+				all = with(all, first, &rules[i], &here)
 			}
 		}
 	}
@@ -186,24 +186,50 @@ func cleaned(s string) string {
 	return s[:n] + rest
 }
 
-// relocate changes a rule about files in the directory that this work tree or copy was made from into one about the
-// same files here. It returns false if the rule is not about any of them.
-func (p *PathContext) relocate(r *Rule) bool {
+// relocated returns what a rule about files in a directory that this work tree or copy was made from says of the same
+// files here.
+func (p *PathContext) relocated(r *Rule) (here []Rule) {
 	base, pattern := p.anchor(r)
 	if base == "" || base == p.Dir {
-		return false
+		return nil
 	}
-	top, main := p.origin()
-	if main == "" {
-		return false
+	dirs := append([]string{base}, p.dirNames(base)...)
+	origins := p.origins()
+	if top, main := p.mainOfRule(dirs[len(dirs)-1], pattern); main != "" {
+		origins = append(slices.Clip(origins), gitfile.Origin{Top: top, From: main})
 	}
-	for _, dir := range append([]string{base}, p.dirNames(base)...) {
-		if rest, ok := below(split(main), split(dir), split(pattern)); ok {
-			r.Pattern, r.Base = "/"+rest, top
-			return true
+	for _, o := range origins {
+		for _, dir := range dirs {
+			if rest, ok := below(split(o.From), split(dir), split(pattern)); ok {
+				to := *r
+				to.Pattern, to.Base = "/"+rest, o.Top
+				here = append(here, to)
+				break
+			}
 		}
 	}
-	return false
+	return here
+}
+
+// mainOfRule returns the work tree around the working directory and the main one of its repository, if a pattern in dir
+// is about files of that. Git does not say which is the main one if its git directory is elsewhere (git init
+// --separate-git-dir), but that one names its git directory.
+func (p *PathContext) mainOfRule(dir, pattern string) (top, main string) {
+	top, common := p.linkedTop()
+	if common == "" {
+		return "", ""
+	}
+	at := filepath.FromSlash(dir)
+	for name := range strings.SplitSeq(pattern, "/") {
+		if strings.ContainsAny(name, `*?[\`) {
+			break
+		}
+		at = filepath.Join(at, name)
+	}
+	if main, own, of := gitfile.Tree(at); own == of && of == common {
+		return top, main
+	}
+	return "", ""
 }
 
 // split returns the elements of a path or pattern.
@@ -234,19 +260,35 @@ func below(main, dir, pattern []string) (rest string, ok bool) {
 	return rest, true
 }
 
-// origin returns the root of the linked work tree or copy that contains the working directory, and the directory that
-// it was made from; "": there is none.
-func (p *PathContext) origin() (top, main string) {
-	const key = "" // no directory's name
-	if known, ok := p.resolved[key]; ok {
-		return known[0], known[1]
+// origins returns what the linked work tree or copy that contains the working directory was made from.
+func (p *PathContext) origins() []gitfile.Origin {
+	p.findOrigins()
+	return p.madeFrom.origins
+}
+
+// linkedTop returns the linked work tree that contains the working directory, and the git directory of its repository;
+// "": it is in none.
+func (p *PathContext) linkedTop() (top, common string) {
+	p.findOrigins()
+	return p.madeFrom.top, p.madeFrom.common
+}
+
+// madeFrom is what a PathContext knows of where its working directory comes from.
+type madeFrom struct {
+	origins     []gitfile.Origin
+	top, common string
+}
+
+func (p *PathContext) findOrigins() {
+	if p.madeFrom != nil {
+		return
 	}
-	if p.Resolve == nil && p.Dir != "" {
-		top, main = gitfile.Origin(p.Dir)
+	p.madeFrom = &madeFrom{}
+	if p.Resolve != nil || p.Dir == "" {
+		return
 	}
-	if p.resolved == nil {
-		p.resolved = map[string][]string{}
+	p.madeFrom.origins = gitfile.Origins(p.Dir)
+	if top, own, common := gitfile.Tree(p.Dir); own != common {
+		p.madeFrom.top, p.madeFrom.common = top, common
 	}
-	p.resolved[key] = []string{top, main}
-	return top, main
 }
