@@ -24,12 +24,21 @@ func (p *PathContext) meant(rules []Rule) []Rule {
 	all := slices.Clip(rules)
 	for i := range rules {
 		first := len(all)
-		if kind, _ := kindOf(rules[i].Tool); rules[i].Any || kind != KindRead && kind != KindEdit {
+		kind, _ := kindOf(rules[i].Tool)
+		forms := reading
+		switch {
+		case rules[i].Any || kind != KindRead && kind != KindEdit && kind != KindBash:
 			continue
+		case kind == KindBash:
+			forms = commandReading
 		}
-		for _, pattern := range readings(rules[i].Pattern) {
+		for _, pattern := range readings(rules[i].Pattern, forms) {
 			r := rules[i]
 			r.text, r.Pattern = r.String(), pattern
+			if kind == KindBash {
+				all = with(all, first, &rules[i], &r)
+				continue
+			}
 			base, rest := p.anchor(&r)
 			for base != "" && strings.HasPrefix(rest, "../") {
 				base, rest = path.Dir(filepath.ToSlash(base)), rest[3:]
@@ -54,14 +63,14 @@ func with(all []Rule, first int, of, r *Rule) []Rule {
 }
 
 // readings returns the patterns that a pattern may stand for, itself first. Each of the others follows from an earlier
-// one by a single rule of syntax.
-func readings(pattern string) []string {
+// one by a single rule of syntax, which one calls add for.
+func readings(pattern string, one func(s string, add func(string))) []string {
 	all := []string{pattern}
 	if broad := reduced(pattern); broad != pattern {
 		all = append(all, broad)
 	}
 	for i := 0; i < len(all) && len(all) < maxReadings; i++ {
-		reading(all[i], func(other string) {
+		one(all[i], func(other string) {
 			if other != "" && !slices.Contains(all, other) {
 				all = append(all, other)
 			}
@@ -92,7 +101,7 @@ func reading(s string, add func(string)) {
 		if strings.Contains(list, "..") { // {1..9}
 			add(before + "*" + after)
 		}
-	} else if strings.ContainsAny(s, ",;|") { // several patterns
+	} else if strings.ContainsAny(strings.ReplaceAll(s, "[,]", ""), ",;|") { // several patterns
 		for one := range strings.FieldsFuncSeq(s, func(c rune) bool { return c == ',' || c == ';' || c == '|' }) {
 			add(strings.TrimSpace(one))
 		}
@@ -111,6 +120,46 @@ func reading(s string, add func(string)) {
 		add("/" + s) // an absolute path
 	}
 	add(cleaned(s))
+}
+
+// regexps replaces what regular expressions say otherwise.
+var regexps = strings.NewReplacer(`\s+`, " ", `\s*`, " ", `\s`, " ", `\b`, "", `\.`, ".", ".*", "*", ".+", "*")
+
+// commandReading calls add for each pattern that a pattern of commands may stand for by one rule of syntax.
+func commandReading(s string, add func(string)) {
+	if strings.ContainsAny(s, "\"'`") { // words never have quotes
+		add(strings.NewReplacer(`"`, "", "'", "", "`", "").Replace(s))
+	}
+	bare := strings.TrimSuffix(strings.TrimPrefix(s, "^"), "$")
+	if i := strings.Index(s, ".*"); bare != s || strings.ContainsAny(s, `\+`) || i > 0 && !strings.ContainsAny(s[i-1:i], " /*") {
+		add(strings.Join(strings.Fields(regexps.Replace(bare)), " "))
+	}
+	if before, list, after, sep := choices(s); sep != "" {
+		for choice := range strings.SplitSeq(list, sep) {
+			add(before + choice + after)
+		}
+	} else if strings.Contains(s, "|") && !isPipe(s) {
+		for one := range strings.SplitSeq(s, "|") {
+			add(strings.TrimSpace(one))
+		}
+	}
+	for _, sep := range []string{", ", "; "} {
+		if strings.Contains(s, sep) {
+			for one := range strings.SplitSeq(s, sep) {
+				add(strings.TrimSpace(one))
+			}
+		}
+	}
+	if program, rest, _ := strings.Cut(s, " "); strings.HasPrefix(program, "/") && !strings.ContainsAny(program, `*?[\`) {
+		add(strings.TrimSpace(path.Base(program) + " " + rest)) // commands name it by its base name
+	}
+}
+
+// isPipe reports whether a pattern with "|" means a pipe, and not one of several commands.
+func isPipe(s string) bool {
+	last := strings.Fields(s[strings.LastIndexByte(s, '|')+1:])
+	return strings.Contains(s, " | ") || len(last) == 0 || strings.Contains(s, "||") ||
+		slices.Contains(strings.Fields("sh bash zsh dash python python3 node perl ruby php xargs sudo tee"), last[0])
 }
 
 // choices finds the last list of alternatives in a pattern, in braces or in the parentheses of Bash's extended

@@ -980,6 +980,10 @@ func (l *loader) rules(from layer, setting key, val *node) {
 			from.problem(it.at, knack.CodeToolPattern, knack.Severity(problem.Severity), "", "%s: %s", setting.name,
 				problem.Message)
 		}
+		if problem, ok := rule.Reading(it.text); ok && setting.name != "permissions.allow" {
+			from.problem(it.at, knack.CodeToolPattern, knack.Severity(problem.Severity), "knack help permissions", "%s: %s",
+				setting.name, problem)
+		}
 		rule.Base = from.base
 		*to = append(*to, rule)
 		l.result.from[setting.name] = append(l.result.from[setting.name], l.at(from, it))
