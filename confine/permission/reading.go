@@ -21,13 +21,15 @@ func (r Rule) Reading(text string) (Problem, bool) {
 	case r.Any:
 		return Problem{}, false
 	case kind == KindBash:
-		switch line := r.spelled(); {
-		case !r.guards(line) && strings.ContainsAny(r.Pattern, "|&;"):
+		switch {
+		case !strings.ContainsAny(r.Pattern, "|&;<>()$`\"'\\^{}!#~"): // most rules, about which no decision is made here
+			if !strings.ContainsAny(r.Pattern, " *") {
+				return note(SeverityInfo, "is about "+r.Pattern+" without arguments; write Bash("+r.Pattern+" *) for all uses")
+			}
+		case !r.guards() && strings.ContainsAny(r.Pattern, "|&;"):
 			return note(SeverityWarn, "guards nothing: each command of a line is judged by itself; write one rule for each")
-		case !r.guards(line):
+		case !r.guards():
 			return note(SeverityWarn, "guards nothing: no command is written like that")
-		case !r.guards(line+" x") && !strings.ContainsAny(r.Pattern, " *"):
-			return note(SeverityInfo, "is about "+r.Pattern+" without arguments; write Bash("+r.Pattern+" *) for all uses")
 		}
 	case files:
 		if why := noPath(r.Pattern); why != "" {
@@ -37,17 +39,13 @@ func (r Rule) Reading(text string) (Problem, bool) {
 	return Problem{}, false
 }
 
-// spelled returns a command of which a pattern is about.
-func (r Rule) spelled() string {
+// guards reports whether the rule covers a command that it spells out, if it denies.
+func (r Rule) guards() bool {
 	line := r.Pattern
 	if words, ok := strings.CutSuffix(line, ":*"); ok {
 		line = words + " x"
 	}
-	return strings.ReplaceAll(line, "*", "x")
-}
-
-// guards reports whether the rule covers a command line, if it denies.
-func (r Rule) guards(line string) bool {
+	line = strings.ReplaceAll(line, "*", "x")
 	d := Rules{Deny: []Rule{r}}.Decide(context.Background(), Default, PathContext{}, Subject{Kind: KindBash, Text: line})
 	return d.Verdict == Deny
 }

@@ -78,7 +78,7 @@ func TestOtherCommands(t *testing.T) {
 	}
 	for _, c := range []struct{ rule, line string }{
 		{"Bash(curl * | sh)", "curl x"}, {"Bash(curl *|sh)", "curl x"}, {"Bash(cat .env.*)", "cat a"}, {"Bash(rm .*)", "rm a"},
-		{"Bash(git commit -m a,b)", "git commit -m a"},
+		{"Bash(git commit -m a,b)", "git commit -m a"}, {"Read(a[,]b.key)", "cat b.key"}, {"Read(a[,]b.key)", "cat a"},
 	} {
 		deny := permission.Rules{Allow: rulesOf(t, "Bash(*)", permission.User), Deny: []permission.Rule{parsed(t, c.rule)}}
 		if d := deny.Decide(t.Context(), permission.Default, permission.PathContext{}, permission.Subject{Kind: permission.KindBash,
