@@ -213,7 +213,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 
 // hiddenState are the names in the state directory that commands do not see: keys, what servers sent, and what sessions
 // of other projects contain, down to the paths of these projects. What belongs to the session is open again, see scratch.
-var hiddenState = [...]string{"batch", "checkpoints", "evals", "history", "mcp", "memories", "output", "projects",
+var hiddenState = [...]string{"batch", "checkpoints", "debug", "evals", "history", "mcp", "memories", "output", "projects",
 	"proposed", "provenance.key", "routes.json", "sessions", "skill-secrets-seen.json", "spending.json", "tmp",
 	"usage.json", "warnings.json", "worker.log", "worktrees-asked.json"}
 
