@@ -94,8 +94,17 @@ func TestRelativeRulesInWorktree(t *testing.T) {
 	g.git("repo", "commit", "-qm", "one")
 	tree := filepath.Join(g.top, "tree")
 	g.git("repo", "worktree", "add", "-q", tree, "-b", "work")
+	g.write("repo/notes.key", "one") // which no commit has
 	check := func(form string) {
 		t.Helper()
+		place := permission.PathContext{Dir: tree, Home: filepath.Join(g.top, "home"), GitEnv: true, Git: permission.NewGitSoon(tree)}
+		rules := permission.Rules{Deny: rulesOf(t, "Read(./secrets/**) | Read(*.key)", permission.User)}
+		denied, err := rules.DeniedFiles(t.Context(), place) // a command in the sandbox names files as it likes
+		for _, name := range []string{"secrets/k", "notes.key"} {
+			if err != nil || denied.Covers(filepath.Join(g.repo, filepath.FromSlash(name)), true) == "" {
+				t.Errorf("%s: commands read %s of the main work tree: %v, %v", form, name, denied.Hidden, err)
+			}
+		}
 		for dir, want := range map[string]map[string]permission.Verdict{
 			tree:                       {"secrets/k": permission.Deny, "sub/secrets/k": permission.Allow, "other": permission.Allow},
 			filepath.Join(tree, "sub"): {"secrets/k": permission.Allow, "sub/secrets/k": permission.Deny},
