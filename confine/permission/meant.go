@@ -122,34 +122,28 @@ func reading(s string, add func(string)) {
 	add(cleaned(s))
 }
 
-// regexps replaces what regular expressions say otherwise.
-var regexps = strings.NewReplacer(`\s+`, " ", `\s*`, " ", `\s`, " ", `\b`, "", `\.`, ".", ".*", "*", ".+", "*")
-
 // commandReading calls add for each pattern that a pattern of commands may stand for by one rule of syntax.
 func commandReading(s string, add func(string)) {
-	if strings.ContainsAny(s, "\"'`") { // words never have quotes
-		add(strings.NewReplacer(`"`, "", "'", "", "`", "").Replace(s))
-	}
+	add(strings.NewReplacer(`"`, "", "'", "", "`", "").Replace(s)) // words never have quotes
 	bare := strings.TrimSuffix(strings.TrimPrefix(s, "^"), "$")
 	if i := strings.Index(s, ".*"); bare != s || strings.ContainsAny(s, `\+`) || i > 0 && !strings.ContainsAny(s[i-1:i], " /*") {
-		add(strings.Join(strings.Fields(regexps.Replace(bare)), " "))
+		add(strings.Join(strings.Fields(strings.NewReplacer(`\s+`, " ", `\s*`, " ", `\s`, " ", `\b`, "", `\.`, ".", ".*", "*",
+			".+", "*").Replace(bare)), " "))
 	}
-	if before, list, after, sep := choices(s); sep != "" {
-		for choice := range strings.SplitSeq(list, sep) {
-			add(before + choice + after)
-		}
-	} else if strings.Contains(s, "|") && !isPipe(s) {
-		for one := range strings.SplitSeq(s, "|") {
-			add(strings.TrimSpace(one))
-		}
-	}
-	for _, sep := range []string{", ", "; "} {
-		if strings.Contains(s, sep) {
-			for one := range strings.SplitSeq(s, sep) {
-				add(strings.TrimSpace(one))
+	list := func(before, s, after, sep string) {
+		if all := strings.Split(s, sep); len(all) > 1 {
+			for _, one := range all {
+				add(before + strings.TrimSpace(one) + after)
 			}
 		}
 	}
+	if before, all, after, sep := choices(s); sep != "" {
+		list(before, all, after, sep)
+	} else if !isPipe(s) {
+		list("", s, "", "|")
+	}
+	list("", s, "", ", ")
+	list("", s, "", "; ")
 	if program, rest, _ := strings.Cut(s, " "); strings.HasPrefix(program, "/") && !strings.ContainsAny(program, `*?[\`) {
 		add(strings.TrimSpace(path.Base(program) + " " + rest)) // commands name it by its base name
 	}
@@ -243,13 +237,9 @@ func (p *PathContext) relocated(r *Rule) (here []Rule) {
 		return nil
 	}
 	dirs := append([]string{base}, p.dirNames(base)...)
-	origins := p.origins()
-	if top, main := p.mainOfRule(dirs[len(dirs)-1], pattern); main != "" {
-		origins = append(slices.Clip(origins), gitfile.Origin{Top: top, From: main})
-	}
-	for _, o := range origins {
+	for _, o := range append(slices.Clip(p.origins()), p.originOfRule(dirs[len(dirs)-1], pattern)) {
 		for _, dir := range dirs {
-			if rest, ok := below(split(o.From), split(dir), split(pattern)); ok {
+			if rest, ok := below(split(o.From), split(dir), split(pattern)); ok && o.From != "" {
 				to := *r
 				to.Pattern, to.Base = "/"+rest, o.Top
 				here = append(here, to)
@@ -260,25 +250,19 @@ func (p *PathContext) relocated(r *Rule) (here []Rule) {
 	return here
 }
 
-// mainOfRule returns the work tree around the working directory and the main one of its repository, if a pattern in dir
-// is about files of that. Git does not say which is the main one if its git directory is elsewhere (git init
-// --separate-git-dir), but that one names its git directory.
-func (p *PathContext) mainOfRule(dir, pattern string) (top, main string) {
-	top, common := p.linkedTop()
-	if common == "" {
-		return "", ""
+// originOfRule returns the linked work tree around the working directory with the main one of its repository, if a
+// pattern in dir is about files of that. Git does not say which is the main one if its git directory is elsewhere (git
+// init --separate-git-dir), but the main one names its git directory.
+func (p *PathContext) originOfRule(dir, pattern string) (o gitfile.Origin) {
+	p.findOrigins()
+	if p.madeFrom.common == "" {
+		return o
 	}
-	at := filepath.FromSlash(dir)
-	for name := range strings.SplitSeq(pattern, "/") {
-		if strings.ContainsAny(name, `*?[\`) {
-			break
-		}
-		at = filepath.Join(at, name)
+	at, _, _ := strings.Cut(pattern, "*")
+	if main, own, of := gitfile.Tree(path.Join(dir, at)); own == of && of == p.madeFrom.common {
+		o = gitfile.Origin{Top: p.madeFrom.top, From: main}
 	}
-	if main, own, of := gitfile.Tree(at); own == of && of == common {
-		return top, main
-	}
-	return "", ""
+	return o
 }
 
 // split returns the elements of a path or pattern.
@@ -313,13 +297,6 @@ func below(main, dir, pattern []string) (rest string, ok bool) {
 func (p *PathContext) origins() []gitfile.Origin {
 	p.findOrigins()
 	return p.madeFrom.origins
-}
-
-// linkedTop returns the linked work tree that contains the working directory, and the git directory of its repository;
-// "": it is in none.
-func (p *PathContext) linkedTop() (top, common string) {
-	p.findOrigins()
-	return p.madeFrom.top, p.madeFrom.common
 }
 
 // madeFrom is what a PathContext knows of where its working directory comes from.

@@ -9,34 +9,27 @@ import (
 // with [SeverityWarn] it guards nothing, with [SeverityInfo] something else than it seems to. text is the rule as it was
 // written.
 func (r Rule) Reading(text string) (Problem, bool) {
-	note := func(s Severity, message string) (Problem, bool) {
-		return Problem{strings.TrimSpace(text), s, message}, true
-	}
 	kind, _ := kindOf(r.Tool)
 	files := kind == KindRead || kind == KindEdit
+	p := Problem{strings.TrimSpace(text), SeverityWarn, ""}
 	switch {
-	case files && r.Any && strings.HasSuffix(strings.TrimSpace(text), ")"):
-		return note(SeverityInfo, "is about the tool alone, as "+r.Tool+" is: commands still reach files; "+r.Tool+
-			"(**) is about files, whatever reaches them")
+	case files && r.Any && strings.HasSuffix(p.Rule, ")"):
+		p.Severity = SeverityInfo
+		p.Message = "is about the tool alone: commands still reach files; (**) is about files, whatever reaches them"
 	case r.Any:
-		return Problem{}, false
-	case kind == KindBash:
-		switch {
-		case !strings.ContainsAny(r.Pattern, "|&;<>()$`\"'\\^{}!#~"): // most rules, about which no decision is made here
-			if !strings.ContainsAny(r.Pattern, " *") {
-				return note(SeverityInfo, "is about "+r.Pattern+" without arguments; write Bash("+r.Pattern+" *) for all uses")
-			}
-		case !r.guards() && strings.ContainsAny(r.Pattern, "|&;"):
-			return note(SeverityWarn, "guards nothing: each command of a line is judged by itself; write one rule for each")
-		case !r.guards():
-			return note(SeverityWarn, "guards nothing: no command is written like that")
-		}
 	case files:
-		if why := noPath(r.Pattern); why != "" {
-			return note(SeverityWarn, "guards nothing: "+why)
+		p.Message = noPath(r.Pattern)
+	case kind != KindBash:
+	case !strings.ContainsAny(r.Pattern, "|&;<>()$`\"'\\^{}!#~"): // most rules, about which no decision is made here
+		if !strings.ContainsAny(r.Pattern, " *") {
+			p.Severity, p.Message = SeverityInfo, "is about the command without arguments; with \" *\" it is about each use"
 		}
+	case !r.guards() && strings.ContainsAny(r.Pattern, "|&;"):
+		p.Message = "guards nothing: each command of a line is judged by itself; write one rule for each"
+	case !r.guards():
+		p.Message = "guards nothing: no command is written like that"
 	}
-	return Problem{}, false
+	return p, p.Message != ""
 }
 
 // guards reports whether the rule covers a command that it spells out, if it denies.
@@ -50,20 +43,20 @@ func (r Rule) guards() bool {
 	return d.Verdict == Deny
 }
 
-// noPath returns why no file can have a path of a pattern; "": one can.
+// noPath says that no file can have a path of a pattern, and why; "": one can.
 func noPath(pattern string) string {
 	if strings.Contains(pattern, "://") && !strings.HasPrefix(pattern, "file://") {
-		return "an address is no path; WebFetch(domain:HOST) is about the web"
+		return "guards nothing: an address is no path; WebFetch(domain:HOST) is about the web"
 	}
 	for _, s := range readings(pattern, reading) {
 		user, _, _ := strings.Cut(s, "/")
 		switch {
 		case strings.HasPrefix(user, "~") && user != "~":
-			pattern = "~/ is your home directory; write //PATH for that of somebody else"
+			pattern = "guards nothing: ~/ is your home directory; write //PATH for that of somebody else"
 		case strings.HasPrefix(s, "$") || strings.HasPrefix(s, "%"):
-			pattern = "variables are not filled in; write ~/, ./ or //PATH"
+			pattern = "guards nothing: variables are not filled in; write ~/, ./ or //PATH"
 		case strings.HasPrefix(s, "^") || strings.HasSuffix(s, "$") || strings.Contains(s, ".+"):
-			pattern = "patterns are those of .gitignore, no regular expressions"
+			pattern = "guards nothing: patterns are those of .gitignore, no regular expressions"
 		default:
 			return ""
 		}

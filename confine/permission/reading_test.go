@@ -13,7 +13,7 @@ func TestReading(t *testing.T) {
 	for text, want := range map[string]string{
 		"Bash(curl * | sh)":      "warn guards nothing: each command",
 		"Bash(cd * && rm *)":     "warn guards nothing: each command",
-		"Bash(curl)":             "info is about curl without arguments; write Bash(curl *)",
+		"Bash(curl)":             "info is about the command without arguments",
 		"Read(*)":                "info is about the tool alone",
 		"Edit(*)":                "info is about the tool alone",
 		"Read(~bob/x)":           "warn guards nothing: ~/ is your home",

@@ -121,18 +121,13 @@ const maxOrigins = 8
 // Origins returns what the work tree or copy around a directory was made from: the main work tree of its repository, the
 // directory of whose copies it is one, the work tree beside which Knack made it, and what these were made from.
 func Origins(dir string) []Origin {
-	all := around(dir)
+	var all origins
+	all.around(dir, "", "")
 	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
-		for _, o := range around(real) {
-			all = with(all, o)
-		}
+		all.around(real, "", "")
 	}
 	for i := 0; i < len(all) && len(all) < maxOrigins; i++ {
-		for _, o := range around(all[i].From) {
-			if rel, ok := subpath.Rel(o.Top, all[i].From); ok {
-				all = with(all, Origin{all[i].Top, filepath.Join(o.From, rel)})
-			}
-		}
+		all.around(all[i].From, all[i].Top, all[i].From)
 	}
 	return all
 }
@@ -147,40 +142,44 @@ func MadeFrom(dir string) (dirs []string) {
 	return dirs
 }
 
-func with(all []Origin, o Origin) []Origin {
-	if o.Top == o.From || slices.Contains(all, o) {
-		return all
+type origins []Origin
+
+// around adds the origins that the directories from dir up have themselves. If dir is what top was made from, they are
+// origins of top.
+func (all *origins) around(dir, top, made string) {
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		add := func(from string) {
+			o := Origin{d, from}
+			if rel, ok := subpath.Rel(d, made); ok {
+				o = Origin{top, filepath.Join(from, rel)}
+			}
+			if o.Top != o.From && !slices.Contains(*all, o) {
+				*all = append(*all, o)
+			}
+		}
+		beside := func(dir, suffix string) {
+			if of, ok := strings.CutSuffix(dir, suffix); ok && isDir(of) {
+				add(of)
+			}
+		}
+		above := filepath.Dir(filepath.Dir(d))
+		if own, common := repository(d); own != common {
+			if main := mainTree(common); main != "" {
+				add(main)
+			}
+			beside(filepath.Dir(d), ".worktrees") // REPO.worktrees/NAME
+			beside(above, ".worktrees")           // REPO.worktrees/A/B
+		}
+		beside(above, CopiesSuffix) // DIR.copies/BATCH/TASK is a copy of DIR
+		if filepath.Dir(d) == d {
+			return
+		}
 	}
-	return append(all, o)
 }
 
 func isDir(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.IsDir()
-}
-
-// around returns the origins that the directories from dir up have themselves.
-func around(dir string) (all []Origin) {
-	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
-		own, common := repository(d)
-		if own != common {
-			if main := mainTree(common); main != "" {
-				all = with(all, Origin{d, main})
-			}
-			for _, above := range []string{filepath.Dir(d), filepath.Dir(filepath.Dir(d))} { // REPO.worktrees/NAME, or …/A/B
-				if beside, ok := strings.CutSuffix(above, ".worktrees"); ok && isDir(beside) {
-					all = with(all, Origin{d, beside})
-				}
-			}
-		}
-		// DIR.copies/BATCH/TASK is a copy of DIR.
-		if of, ok := strings.CutSuffix(filepath.Dir(filepath.Dir(d)), CopiesSuffix); ok && isDir(of) {
-			all = with(all, Origin{d, of})
-		}
-		if filepath.Dir(d) == d {
-			return all
-		}
-	}
 }
 
 // Tree returns the work tree around a directory, which need not exist, its git directory and that of its repository;
