@@ -105,8 +105,10 @@ type trail struct {
 func (s *deniedSearch) run(deny []Rule) (DeniedFiles, error) {
 	var floating []trail
 	roots := s.paths.roots()
-	for _, o := range s.paths.origins() { // a command could read the same files there
-		roots = append(slices.Clip(roots), filepath.ToSlash(o.From))
+	for _, o := range s.paths.origins() { // a command could read the same files there; a whole home is too much to search
+		if !subpath.Contains(o.From, s.paths.Home) {
+			roots = append(slices.Clip(roots), filepath.ToSlash(o.From))
+		}
 	}
 	for _, root := range roots {
 		if to, err := Resolve(filepath.FromSlash(root)); err == nil && !slices.Contains(s.roots, filepath.ToSlash(to)) {
