@@ -48,24 +48,39 @@ func (h *sessionHooks) guardModels(log *session.Log, ask func(context.Context, Q
 		return nil
 	}
 	var mu sync.Mutex
-	known := map[string]error{}
+	models := map[string]*guardedModel{}
 	return func(ctx context.Context, to agent.Switch) error {
 		mu.Lock()
-		err, ok := known[to.To.ID]
+		m := models[to.To.ID]
+		if m == nil {
+			m = &guardedModel{turn: make(chan struct{}, 1)}
+			models[to.To.ID] = m
+		}
 		mu.Unlock()
-		if ok {
-			return err
+		select { // agents that run at the same time may bring the same model
+		case m.turn <- struct{}{}:
+			defer func() { <-m.turn }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if m.known {
+			return m.err
 		}
 		at, _ := lastAnswered(log)
 		sw := switchOf(to.From, to.To, cmp.Or(to.Name, to.To.ID), log.State().Last, at)
-		err = h.beforeSwitch(ctx, hook.Source(to.By), sw, ask)
-		mu.Lock()
-		defer mu.Unlock()
+		err := h.beforeSwitch(ctx, hook.Source(to.By), sw, ask)
 		if ctx.Err() == nil {
-			known[to.To.ID] = err
+			m.known, m.err = true, err
 		}
 		return err
 	}
+}
+
+// A guardedModel is a model about which the hooks are asked once. Whoever has its turn may use the rest.
+type guardedModel struct {
+	turn  chan struct{}
+	known bool
+	err   error
 }
 
 // cacheTime is how long providers keep a prompt in their caches, unless asked for longer.

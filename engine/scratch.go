@@ -39,7 +39,8 @@ type scratchPlace struct {
 	opened []string // what else commands see below /tmp
 	log    *session.Log
 	forget bool
-	read   string // the sessions of this project, which commands may read; those of others are hidden from them
+	debug  func() string // see [Options.DebugLog]
+	read   string        // the sessions of this project, which commands may read; those of others are hidden from them
 }
 
 // newScratch makes the directories of a session.
@@ -60,7 +61,7 @@ func newScratch(at scratchPlace) *scratch {
 	if os.MkdirAll(temp, 0o700) != nil {
 		return s
 	}
-	s.temp = workspace.Temp{Dir: realPath(temp), Read: []string{s.output, at.read},
+	s.temp = workspace.Temp{Dir: realPath(temp), Read: []string{s.output, at.read}, Log: at.debug,
 		Mounted: func() bool { return at.box.Report().Level == sandbox.Complete },
 		Machine: func(path string) bool { return at.shows(path) || s.typed.name(path) }}
 	return s

@@ -144,7 +144,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	set := &p.config.Settings.Sandbox
 	scratch := newScratch(scratchPlace{env: p.options.Env, name: log.ID(), output: p.outputDir(), dir: ws.Dir(),
 		box: e.box, paths: e.PathContext, log: log, forget: o.Forget,
-		read: p.options.Env.Sessions(p.dir).Dir,
+		read: p.options.Env.Sessions(p.dir).Dir, debug: p.options.DebugLog,
 		opened: slices.Concat(set.AllowWrite, set.AllowRead,
 			p.sourceOptions.Skills, p.sourceOptions.AddDirs, filepath.SplitList(p.options.Env.Get("PATH")))})
 	home = scratch.in(home)

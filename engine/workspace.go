@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
@@ -186,6 +187,14 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	policy.Protected = slices.Concat(policy.Protected, set.Permissions.ProtectedPaths, p.options.namedFiles(p.dir))
 	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)
 	policy.Secrets = append(policy.Secrets, set.Sandbox.DenyRead...)
+	for _, from := range gitfile.MadeFrom(dir) { // the main work tree has what no commit has
+		entries, _ := os.ReadDir(from)
+		for _, e := range entries {
+			if permission.KeyFile(e.Name()) {
+				policy.Secrets = append(policy.Secrets, filepath.Join(from, e.Name()))
+			}
+		}
+	}
 	policy.Secrets = slices.DeleteFunc(policy.Secrets, func(p string) bool {
 		return slices.Contains(set.Sandbox.AllowRead,
 			p)
@@ -213,7 +222,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 
 // hiddenState are the names in the state directory that commands do not see: keys, what servers sent, and what sessions
 // of other projects contain, down to the paths of these projects. What belongs to the session is open again, see scratch.
-var hiddenState = [...]string{"batch", "checkpoints", "evals", "history", "mcp", "memories", "output", "projects",
+var hiddenState = [...]string{"batch", "checkpoints", "debug", "evals", "history", "mcp", "memories", "output", "projects",
 	"proposed", "provenance.key", "routes.json", "sessions", "skill-secrets-seen.json", "spending.json", "tmp",
 	"usage.json", "warnings.json", "worker.log", "worktrees-asked.json"}
 

@@ -17,7 +17,7 @@ import (
 // [PathContext.Secret].
 func (rs Rules) Closed(m Mode, p PathContext, s Subject, named ...string) func(path string) bool {
 	s.Kind = KindRead
-	p.resolved = map[string][]string{}
+	p.resolved, p.madeFrom = map[string][]string{}, nil
 	rs.Deny, rs.Ask = p.meant(rs.Deny), p.meant(rs.Ask)
 	pick := func(list []Rule, closes func(*Rule) bool) (out []Rule) {
 		for i := range list {
@@ -45,7 +45,7 @@ func (rs Rules) Closed(m Mode, p PathContext, s Subject, named ...string) func(p
 			}
 		}
 	}
-	p.mainDir()
+	p.mainDirs()
 	denied := sync.OnceValues(func() (DeniedFiles, error) { // a search, only for files with several names
 		return rs.DeniedFiles(context.Background(), p)
 	})

@@ -34,10 +34,11 @@ type DeniedFiles struct {
 }
 
 // DeniedFiles returns what the deny rules for files cover now. A rule that begins with a name or with ** is searched for
-// in the workspace, the others wherever they lead, and so are further hard links of what was found, in the workspace. It
-// fails if there are more than 1,000 paths, if there is too much to search, or if a rule covers the directory p.Dir.
+// in the workspace and in what it was made from, and so are further hard links of what was found, the others wherever
+// they lead. It fails if there are more than 1,000 paths, if there is too much to search, or if a rule covers the
+// directory p.Dir.
 func (rs Rules) DeniedFiles(ctx context.Context, p PathContext) (DeniedFiles, error) {
-	p.ctx, p.resolved, p.rootNames, p.linkTargets = ctx, nil, nil, nil
+	p.ctx, p.resolved, p.rootNames, p.linkTargets, p.madeFrom = ctx, nil, nil, nil, nil
 	s := deniedSearch{paths: &p, ctx: ctx, left: maxSearch, listings: new(listings),
 		hidden: map[string]*Rule{}, readOnly: map[string]*Rule{}}
 	if p.Git != nil {
@@ -103,7 +104,13 @@ type trail struct {
 
 func (s *deniedSearch) run(deny []Rule) (DeniedFiles, error) {
 	var floating []trail
-	for _, root := range s.paths.roots() {
+	roots := s.paths.roots()
+	for _, o := range s.paths.origins() { // a command could read the same files there; a whole home is too much to search
+		if !subpath.Contains(o.From, s.paths.Home) {
+			roots = append(slices.Clip(roots), filepath.ToSlash(o.From))
+		}
+	}
+	for _, root := range roots {
 		if to, err := Resolve(filepath.FromSlash(root)); err == nil && !slices.Contains(s.roots, filepath.ToSlash(to)) {
 			s.roots = append(s.roots, filepath.ToSlash(to))
 		}
@@ -121,8 +128,14 @@ func (s *deniedSearch) run(deny []Rule) (DeniedFiles, error) {
 			floating = append(floating, t)
 			continue
 		}
-		if err := s.from(base, t); err != nil {
-			return DeniedFiles{}, fmt.Errorf("%w (%s)", err, r)
+		bases := []string{base}
+		if base == s.paths.Dir {
+			bases = append(bases, s.paths.mainDirs()...)
+		}
+		for _, base := range bases {
+			if err := s.from(base, t); err != nil {
+				return DeniedFiles{}, fmt.Errorf("%w (%s)", err, r)
+			}
 		}
 	}
 	if len(floating) > 0 {

@@ -113,8 +113,8 @@ func (p *PathContext) anchored(r Rule, broad bool) []string {
 		return all
 	}
 	dirs := []string{base}
-	if main := p.mainDir(); broad && base == p.Dir && main != "" {
-		dirs = append(dirs, main)
+	if broad && base == p.Dir {
+		dirs = append(dirs, p.mainDirs()...)
 	}
 	for i, dir := range dirs {
 		if dirs[i] = "/" + Literal(dir); rest != "**" { // the directory itself, too

@@ -24,20 +24,29 @@ func (p *PathContext) meant(rules []Rule) []Rule {
 	all := slices.Clip(rules)
 	for i := range rules {
 		first := len(all)
-		if kind, _ := kindOf(rules[i].Tool); rules[i].Any || kind != KindRead && kind != KindEdit {
+		kind, _ := kindOf(rules[i].Tool)
+		forms := reading
+		switch {
+		case rules[i].Any || kind != KindRead && kind != KindEdit && kind != KindBash:
 			continue
+		case kind == KindBash:
+			forms = commandReading
 		}
-		for _, pattern := range readings(rules[i].Pattern) {
+		for _, pattern := range readings(rules[i].Pattern, forms) {
 			r := rules[i]
 			r.text, r.Pattern = r.String(), pattern
+			if kind == KindBash {
+				all = with(all, first, &rules[i], &r)
+				continue
+			}
 			base, rest := p.anchor(&r)
 			for base != "" && strings.HasPrefix(rest, "../") {
 				base, rest = path.Dir(filepath.ToSlash(base)), rest[3:]
 				r.Base, r.Pattern = base, "/"+rest
 			}
 			all = with(all, first, &rules[i], &r)
-			if p.relocate(&r) {
-				all = with(all, first, &rules[i], &r)
+			for _, here := range p.relocated(&r) {
+				all = with(all, first, &rules[i], &here)
 			}
 		}
 	}
@@ -54,14 +63,14 @@ func with(all []Rule, first int, of, r *Rule) []Rule {
 }
 
 // readings returns the patterns that a pattern may stand for, itself first. Each of the others follows from an earlier
-// one by a single rule of syntax.
-func readings(pattern string) []string {
+// one by a single rule of syntax, which one calls add for.
+func readings(pattern string, one func(s string, add func(string))) []string {
 	all := []string{pattern}
 	if broad := reduced(pattern); broad != pattern {
 		all = append(all, broad)
 	}
 	for i := 0; i < len(all) && len(all) < maxReadings; i++ {
-		reading(all[i], func(other string) {
+		one(all[i], func(other string) {
 			if other != "" && !slices.Contains(all, other) {
 				all = append(all, other)
 			}
@@ -92,7 +101,7 @@ func reading(s string, add func(string)) {
 		if strings.Contains(list, "..") { // {1..9}
 			add(before + "*" + after)
 		}
-	} else if strings.ContainsAny(s, ",;|") { // several patterns
+	} else if strings.ContainsAny(strings.ReplaceAll(s, "[,]", ""), ",;|") { // several patterns
 		for one := range strings.FieldsFuncSeq(s, func(c rune) bool { return c == ',' || c == ';' || c == '|' }) {
 			add(strings.TrimSpace(one))
 		}
@@ -111,6 +120,40 @@ func reading(s string, add func(string)) {
 		add("/" + s) // an absolute path
 	}
 	add(cleaned(s))
+}
+
+// commandReading calls add for each pattern that a pattern of commands may stand for by one rule of syntax.
+func commandReading(s string, add func(string)) {
+	add(strings.NewReplacer(`"`, "", "'", "", "`", "").Replace(s)) // words never have quotes
+	bare := strings.TrimSuffix(strings.TrimPrefix(s, "^"), "$")
+	if i := strings.Index(s, ".*"); bare != s || strings.ContainsAny(s, `\+`) || i > 0 && !strings.ContainsAny(s[i-1:i], " /*") {
+		add(strings.Join(strings.Fields(strings.NewReplacer(`\s+`, " ", `\s*`, " ", `\s`, " ", `\b`, "", `\.`, ".", ".*", "*",
+			".+", "*").Replace(bare)), " "))
+	}
+	list := func(before, s, after, sep string) {
+		if all := strings.Split(s, sep); len(all) > 1 {
+			for _, one := range all {
+				add(before + strings.TrimSpace(one) + after)
+			}
+		}
+	}
+	if before, all, after, sep := choices(s); sep != "" {
+		list(before, all, after, sep)
+	} else if !isPipe(s) {
+		list("", s, "", "|")
+	}
+	list("", s, "", ", ")
+	list("", s, "", "; ")
+	if program, rest, _ := strings.Cut(s, " "); strings.HasPrefix(program, "/") && !strings.ContainsAny(program, `*?[\`) {
+		add(strings.TrimSpace(path.Base(program) + " " + rest)) // commands name it by its base name
+	}
+}
+
+// isPipe reports whether a pattern with "|" means a pipe, and not one of several commands.
+func isPipe(s string) bool {
+	last := strings.Fields(s[strings.LastIndexByte(s, '|')+1:])
+	return strings.Contains(s, " | ") || len(last) == 0 || strings.Contains(s, "||") ||
+		slices.Contains(strings.Fields("sh bash zsh dash python python3 node perl ruby php xargs sudo tee"), last[0])
 }
 
 // choices finds the last list of alternatives in a pattern, in braces or in the parentheses of Bash's extended
@@ -186,24 +229,40 @@ func cleaned(s string) string {
 	return s[:n] + rest
 }
 
-// relocate changes a rule about files in the directory that this work tree or copy was made from into one about the
-// same files here. It returns false if the rule is not about any of them.
-func (p *PathContext) relocate(r *Rule) bool {
+// relocated returns what a rule about files in a directory that this work tree or copy was made from says of the same
+// files here.
+func (p *PathContext) relocated(r *Rule) (here []Rule) {
 	base, pattern := p.anchor(r)
 	if base == "" || base == p.Dir {
-		return false
+		return nil
 	}
-	top, main := p.origin()
-	if main == "" {
-		return false
-	}
-	for _, dir := range append([]string{base}, p.dirNames(base)...) {
-		if rest, ok := below(split(main), split(dir), split(pattern)); ok {
-			r.Pattern, r.Base = "/"+rest, top
-			return true
+	dirs := append([]string{base}, p.dirNames(base)...)
+	for _, o := range append(slices.Clip(p.origins()), p.originOfRule(dirs[len(dirs)-1], pattern)) {
+		for _, dir := range dirs {
+			if rest, ok := below(split(o.From), split(dir), split(pattern)); ok && o.From != "" {
+				to := *r
+				to.Pattern, to.Base = "/"+rest, o.Top
+				here = append(here, to)
+				break
+			}
 		}
 	}
-	return false
+	return here
+}
+
+// originOfRule returns the linked work tree around the working directory with the main one of its repository, if a
+// pattern in dir is about files of that. Git does not say which is the main one if its git directory is elsewhere (git
+// init --separate-git-dir), but the main one names its git directory.
+func (p *PathContext) originOfRule(dir, pattern string) (o gitfile.Origin) {
+	p.findOrigins()
+	if p.madeFrom.common == "" {
+		return o
+	}
+	at, _, _ := strings.Cut(pattern, "*")
+	if main, own, of := gitfile.Tree(path.Join(dir, at)); own == of && of == p.madeFrom.common {
+		o = gitfile.Origin{Top: p.madeFrom.top, From: main}
+	}
+	return o
 }
 
 // split returns the elements of a path or pattern.
@@ -234,19 +293,28 @@ func below(main, dir, pattern []string) (rest string, ok bool) {
 	return rest, true
 }
 
-// origin returns the root of the linked work tree or copy that contains the working directory, and the directory that
-// it was made from; "": there is none.
-func (p *PathContext) origin() (top, main string) {
-	const key = "" // no directory's name
-	if known, ok := p.resolved[key]; ok {
-		return known[0], known[1]
+// origins returns what the linked work tree or copy that contains the working directory was made from.
+func (p *PathContext) origins() []gitfile.Origin {
+	p.findOrigins()
+	return p.madeFrom.origins
+}
+
+// madeFrom is what a PathContext knows of where its working directory comes from.
+type madeFrom struct {
+	origins     []gitfile.Origin
+	top, common string
+}
+
+func (p *PathContext) findOrigins() {
+	if p.madeFrom != nil {
+		return
 	}
-	if p.Resolve == nil && p.Dir != "" {
-		top, main = gitfile.Origin(p.Dir)
+	p.madeFrom = &madeFrom{}
+	if p.Resolve != nil || p.Dir == "" {
+		return
 	}
-	if p.resolved == nil {
-		p.resolved = map[string][]string{}
+	p.madeFrom.origins = gitfile.Origins(p.Dir)
+	if top, own, common := gitfile.Tree(p.Dir); own != common {
+		p.madeFrom.top, p.madeFrom.common = top, common
 	}
-	p.resolved[key] = []string{top, main}
-	return top, main
 }

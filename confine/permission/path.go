@@ -488,8 +488,7 @@ func (p *PathContext) match(pattern, base, s string, broad bool) bool {
 			}
 		}
 		if broad && dir == p.Dir { // the user's own checkout has the same files
-			main := p.mainDir()
-			return main != "" && from(main, rest)
+			return slices.ContainsFunc(p.mainDirs(), func(main string) bool { return from(main, rest) })
 		}
 		return false
 	}

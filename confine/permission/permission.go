@@ -242,6 +242,7 @@ type PathContext struct {
 	linkTargets         map[string]string
 	gitLayouts          map[string]bool // of git directories
 	protectedToo        *PathNames      // see moreProtected; nil: not known yet
+	madeFrom            *madeFrom       // see findOrigins; nil: not known yet
 }
 
 // A SkillDir is a directory or file that may be read without a rule: the directory of a skill in use, or a file whose
@@ -305,7 +306,7 @@ func (rs Rules) Decide(ctx context.Context, m Mode, p PathContext, subjects ...S
 	ctx, cancel := context.WithTimeout(ctx, decisionTime)
 	defer cancel()
 	p.ctx = context.WithValue(ctx, decisionStart{}, time.Now())
-	p.rootNames, p.ownNames, p.resolved, p.linkTargets, p.gitLayouts = nil, nil, nil, nil, nil
+	p.rootNames, p.ownNames, p.resolved, p.linkTargets, p.gitLayouts, p.madeFrom = nil, nil, nil, nil, nil, nil
 	p.skillNames = nil
 	rs.Deny, rs.Ask = p.meant(rs.Deny), p.meant(rs.Ask)
 	j := &judge{rules: &rs, mode: m, paths: &p, suggest: true, entriesLeft: maxEntries}

@@ -75,15 +75,15 @@ func (j *judge) mainTree() *linkedTree {
 	return &linkedTree{own: own, common: common, main: filepath.ToSlash(top)}
 }
 
-// mainDir returns what the working directory is called in the directory that its work tree or copy was made from; "":
-// it is in none. It starts no git, because rules ask it for each file.
-func (p *PathContext) mainDir() string {
-	top, main := p.origin()
-	rel, ok := subpath.Rel(top, p.Dir)
-	if main == "" || !ok {
-		return ""
+// mainDirs returns what the working directory is called in the directories that its work tree or copy was made from. It
+// starts no git, because rules ask it for each file.
+func (p *PathContext) mainDirs() (dirs []string) {
+	for _, o := range p.origins() {
+		if rel, ok := subpath.Rel(o.Top, p.Dir); ok {
+			dirs = append(dirs, path.Join(filepath.ToSlash(o.From), filepath.ToSlash(rel)))
+		}
 	}
-	return path.Join(filepath.ToSlash(main), filepath.ToSlash(rel))
+	return dirs
 }
 
 // inCheckout reports whether a file is in another work tree of the repository, and not in the workspace.

@@ -94,8 +94,17 @@ func TestRelativeRulesInWorktree(t *testing.T) {
 	g.git("repo", "commit", "-qm", "one")
 	tree := filepath.Join(g.top, "tree")
 	g.git("repo", "worktree", "add", "-q", tree, "-b", "work")
+	g.write("repo/notes.key", "one") // which no commit has
 	check := func(form string) {
 		t.Helper()
+		place := permission.PathContext{Dir: tree, Home: filepath.Join(g.top, "home"), GitEnv: true, Git: permission.NewGitSoon(tree)}
+		rules := permission.Rules{Deny: rulesOf(t, "Read(./secrets/**) | Read(*.key)", permission.User)}
+		denied, err := rules.DeniedFiles(t.Context(), place) // a command in the sandbox names files as it likes
+		for _, name := range []string{"secrets/k", "notes.key"} {
+			if err != nil || denied.Covers(filepath.Join(g.repo, filepath.FromSlash(name)), true) == "" {
+				t.Errorf("%s: commands read %s of the main work tree: %v, %v", form, name, denied.Hidden, err)
+			}
+		}
 		for dir, want := range map[string]map[string]permission.Verdict{
 			tree:                       {"secrets/k": permission.Deny, "sub/secrets/k": permission.Allow, "other": permission.Allow},
 			filepath.Join(tree, "sub"): {"secrets/k": permission.Allow, "sub/secrets/k": permission.Deny},
@@ -171,6 +180,73 @@ func TestRulesOfOrigin(t *testing.T) {
 			if err != nil || denied.Covers(filepath.Join(dir, "secrets", "k"), true) == "" ||
 				denied.Covers(filepath.Join(dir, "open"), true) != "" {
 				t.Errorf("%s (%s): commands in %s: %v, %v", r, r.Base, dir, denied.Hidden, err)
+			}
+		}
+	}
+}
+
+// TestOriginsOfLayouts: rules for files of the directory that work was made from follow in every layout of a repository
+// that git makes, and from what that directory itself was made from.
+func TestOriginsOfLayouts(t *testing.T) {
+	g := newGitGround(t)
+	commit := func(repo string) {
+		t.Helper()
+		g.write(repo+"/secrets/k", "one")
+		g.write(repo+"/open", "one")
+		g.git(repo, "add", ".")
+		g.git(repo, "commit", "-qm", "one")
+	}
+	at := func(name string) string { return filepath.Join(g.top, filepath.FromSlash(name)) }
+	commit("repo")
+	g.git("repo", "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", g.repo, "sub")
+	g.git("repo", "commit", "-qm", "sub")
+	g.git("repo/sub", "worktree", "add", "-q", at("subtree"))
+	g.git("repo", "worktree", "add", "-q", at("tree"))
+	g.git("tree", "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+	g.git("tree/sub", "worktree", "add", "-q", at("deep"))
+	g.git("tree", "worktree", "add", "-q", at("tree.worktrees/a/b"))
+	g.git("repo", "init", "-q", "--separate-git-dir="+at("sep.git"), at("sep"))
+	commit("sep")
+	g.git("sep", "worktree", "add", "-q", at("septree"))
+	g.git("sep", "worktree", "add", "-q", at("sep.worktrees/x"))
+	g.git("repo", "init", "-q", at("linked"))
+	commit("linked")
+	g.git("linked", "worktree", "add", "-q", at("linkedtree"))
+	g.git("repo", "init", "-q", at("configured"))
+	commit("configured")
+	g.git("configured", "config", "extensions.worktreeConfig", "true")
+	g.git("configured", "worktree", "add", "-q", at("configuredtree"))
+	g.git("configured", "config", "--worktree", "core.worktree", at("elsewhere"))
+	g.write("tree.copies/batch/task/secrets/k", "one")
+	g.write("tree.copies/batch/task/open", "one")
+	for dir, mains := range map[string][]string{
+		"subtree":                {"repo/sub"},
+		"deep":                   {"tree/sub", "repo/sub"},
+		"tree/sub":               {"repo/sub"},
+		"tree.worktrees/a/b":     {"repo", "tree"},
+		"tree.copies/batch/task": {"tree", "repo"},
+		"septree":                {"sep"},
+		"sep.worktrees/x":        {"sep"},
+		"linkedtree":             {"linked"},
+		"configuredtree":         {"elsewhere"},
+	} {
+		for _, main := range mains {
+			for _, r := range []permission.Rule{{Pattern: "/" + filepath.ToSlash(at(main)) + "/secrets/**"},
+				{Pattern: "/secrets/k", Base: at(main)}} {
+				r.Tool, r.Origin = "Read", permission.User
+				place := permission.PathContext{Dir: at(dir), Home: at("home"), GitEnv: true, Git: permission.NewGitSoon(at(dir))}
+				rules := permission.Rules{Allow: rulesOf(t, "Read | Bash(*)", permission.Flag), Deny: []permission.Rule{r}}
+				for name, want := range map[string]permission.Verdict{"secrets/k": permission.Deny, "open": permission.Allow} {
+					d := rules.Decide(t.Context(), permission.Default, place,
+						permission.Subject{Kind: permission.KindRead, Text: filepath.Join(at(dir), name), Tool: "read"})
+					if d.Verdict != want {
+						t.Errorf("%s (%s): %s in %s: %s, want %s", r, r.Base, name, dir, d.Verdict, want)
+					}
+				}
+				denied, err := rules.DeniedFiles(t.Context(), place)
+				if err != nil || denied.Covers(filepath.Join(at(dir), "secrets", "k"), true) == "" {
+					t.Errorf("%s (%s): commands in %s: %v, %v", r, r.Base, dir, denied.Hidden, err)
+				}
 			}
 		}
 	}

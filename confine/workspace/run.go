@@ -245,6 +245,9 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 		if l.Temp != nil {
 			temp, c.Temp = l.Temp, l.Temp.Dir
 			c.Allow.Read = append(slices.Clip(c.Allow.Read), l.Temp.Read...)
+			if of := l.Temp.Log; of != nil && of() != "" {
+				c.Allow.Read = append(c.Allow.Read, of())
+			}
 			l.Temp.used()
 		}
 		f, err := l.Confine(cmd, &c)

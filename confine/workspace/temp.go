@@ -22,6 +22,8 @@ type Temp struct {
 	// Read are directories that commands may read although others of the same kind are hidden from them: the long results
 	// of this session.
 	Read []string
+	// Log returns a file that they may read, too; "": none. nil: there never is one.
+	Log func() string
 }
 
 // systemTemp are the machine's directories for temporary files.

@@ -121,6 +121,7 @@ type layer struct {
 	pi      bool // of Pi; the other foreign files are Claude Code's
 	project bool
 	silent  bool // an untrusted project or a broken file: only deny and ask rules apply
+	follows bool // silent, but its hooks apply: approved, and of the directory that this one was made from
 	lost    bool // a restriction could not be read, so that what grants something does not apply
 	flag    bool // from the command line
 	policy  bool // from Options.Policy: only what restricts applies
@@ -205,7 +206,7 @@ func (l *loader) read(from layer, path string, data []byte) (layer, bool) {
 		top, whole = nil, false
 	}
 	from.top = top
-	from.silent = from.silent || !whole
+	from.silent, from.follows = from.silent || !whole, from.follows && whole
 	if !whole && !from.pi {
 		l.unread(l.result.Problems[len(l.result.Problems)-1])
 	}
@@ -261,7 +262,7 @@ func (l *loader) lostRestrictions(from layer) (lost bool) {
 	}
 	for _, k := range table() {
 		rule := k.name == "permissions.deny" || k.name == "permissions.ask"
-		if !k.restricts() || from.silent && !rule || from.pi {
+		if !k.restricts() || from.silent && !rule && !(from.follows && k.name == "hooks") || from.pi {
 			continue
 		}
 		val := from.top
@@ -483,10 +484,11 @@ func (l *loader) project() error {
 	}
 	defer root.Close()
 	// A worktree and a copy lack what git ignores. What it restricts there goes with the work.
-	var main *os.Root
-	if _, dir := gitfile.Origin(l.Root); dir != "" {
-		if main, err = regular.Root(dir); err == nil {
+	var mains []*os.Root
+	for _, dir := range gitfile.MadeFrom(l.Root) {
+		if main, err := regular.Root(dir); err == nil {
 			defer main.Close()
+			mains = append(mains, main)
 		}
 	}
 	rows, dirs := layout.Rows(layout.Settings), layout.Dirs(rel, ".")
@@ -496,14 +498,16 @@ func (l *loader) project() error {
 				if strings.HasSuffix(row.Path, ".local.json") != local {
 					continue
 				}
-				in, name := root, filepath.Join(d, filepath.FromSlash(row.Path))
-				if _, err := root.Lstat(name); main != nil && errors.Is(err, fs.ErrNotExist) {
-					in = main
+				from, name := []*os.Root{root}, filepath.Join(d, filepath.FromSlash(row.Path))
+				if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+					from = mains
 				}
-				l.projectFile(in, name, layer{
-					origin: permission.Project, project: true, base: filepath.Join(in.Name(), d), silent: in == main,
-					foreign: !strings.HasPrefix(row.Path, ".knack/"), pi: strings.HasPrefix(row.Path, ".pi/"),
-				})
+				for _, in := range from {
+					l.projectFile(in, name, layer{
+						origin: permission.Project, project: true, base: filepath.Join(in.Name(), d), silent: in != root,
+						foreign: !strings.HasPrefix(row.Path, ".knack/"), pi: strings.HasPrefix(row.Path, ".pi/"),
+					})
+				}
 			}
 		}
 	}
@@ -544,28 +548,24 @@ func (l *loader) projectFile(root *os.Root, name string, from layer) {
 		}
 		return
 	}
-	if from.silent {
-		l.read(from, path, data)
-		return
-	}
-	from.silent = true
+	made := from.silent // it is of the directory that this one was made from, and approved as if it were here
 	var refused error
 	if l.Check == nil {
 		refused = knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn, Path: path, Hint: "knack trust --show",
 			Message: "this project is not trusted"}
 	} else {
-		refused = l.Check(path, data)
+		refused = l.Check(filepath.Join(l.Root, name), data)
 	}
-	from.silent = refused != nil
+	from.silent, from.follows = made || refused != nil, made && refused == nil
 	from, _ = l.read(from, path, data)
-	if refused == nil || from.top == nil || l.harmless(from) {
+	if refused == nil || from.top == nil || l.harmless(from) || made && from.top.get("hooks") == nil {
 		return
 	}
 	var p knack.Problem
 	if !errors.As(refused, &p) {
 		p = unreadable(path, refused)
 	}
-	p.Message += "; only its deny and ask rules apply"
+	p.Path, p.Message = path, p.Message+"; only its deny and ask rules apply"
 	l.problem(p)
 }
 
@@ -803,7 +803,7 @@ func (l *loader) counts(from layer, setting key, val *node) bool {
 		return restrictiveKey(setting.name)
 	}
 	if from.silent {
-		return restrictive
+		return restrictive || from.follows && setting.name == "hooks"
 	}
 	if from.lost && setting.grants() {
 		from.problem(val.at, codeIgnored, knack.Warn, "", "%s does not count, because a restriction of this file is not held",
@@ -979,6 +979,10 @@ func (l *loader) rules(from layer, setting key, val *node) {
 		if problem, ok := rule.Problem(l.toolNames()...); ok {
 			from.problem(it.at, knack.CodeToolPattern, knack.Severity(problem.Severity), "", "%s: %s", setting.name,
 				problem.Message)
+		}
+		if problem, ok := rule.Reading(it.text); ok && setting.name != "permissions.allow" {
+			from.problem(it.at, knack.CodeToolPattern, knack.Severity(problem.Severity), "knack help permissions", "%s: %s",
+				setting.name, problem)
 		}
 		rule.Base = from.base
 		*to = append(*to, rule)

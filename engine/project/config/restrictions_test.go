@@ -369,7 +369,7 @@ func TestRestrictionsOfOrigin(t *testing.T) {
 	}
 	const text = `{"permissions": {"deny": ["Read(/k)"], "ask": ["Bash(make)"], "allow": ["Bash(ls)"]}, "model": "m"}`
 	write("repo/.knack/settings.local.json", text)
-	write("repo/.claude/settings.local.json", `{"permissions": {"deny": ["Read(/c)"]}}`)
+	write("repo/.claude/settings.local.json", `{"permissions": {"deny": ["Read(/c)"]}, "hooks": {"Stop": []}}`)
 	write("repo/.git/worktrees/tree/gitdir", filepath.Join(top, "tree", ".git"))
 	write("tree/.git", "gitdir: "+filepath.Join(top, "repo", ".git", "worktrees", "tree")+"\n")
 	write("repo.copies/batch/task/a.txt", "")
@@ -385,6 +385,12 @@ func TestRestrictionsOfOrigin(t *testing.T) {
 			{Tool: "Read", Pattern: "/c", Origin: permission.Project, Base: repo}}
 		if !slices.Equal(c.Rules.Deny, want) || len(c.Rules.Ask) != 1 || c.Rules.Allow != nil || c.Settings.Model != "" {
 			t.Errorf("%s: %+v, model %q", dir, c.Rules, c.Settings.Model)
+		}
+		if hooks := c.Raw["hooks"]; len(hooks) != 1 || string(hooks[0].JSON) != `{"Stop": []}` {
+			t.Errorf("%s: hooks %d", dir, len(hooks))
+		}
+		if c, err = Load(Options{Dir: dir, Root: dir}); err != nil || len(c.Rules.Deny) != 2 || c.Raw["hooks"] != nil {
+			t.Errorf("%s, not approved: %+v, %v", dir, c, err)
 		}
 	}
 }

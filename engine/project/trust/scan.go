@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/gitfile"
 	"github.com/knack-agent/knack/internal/leaf/ignore"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/order"
@@ -100,6 +101,12 @@ func (p *Project) Scan(ctx context.Context, dir string, links bool) ([]Item, err
 	}
 	defer root.Close()
 	s := scan{p: p, root: root, links: links, seen: map[string]bool{}}
+	for _, dir := range gitfile.MadeFrom(p.real) {
+		if from, err := regular.Root(dir); err == nil {
+			defer from.Close()
+			s.origins = append(s.origins, from)
+		}
+	}
 	for _, d := range layout.Dirs(filepath.FromSlash(rel), ".")[1:] {
 		s.dir(ctx, filepath.ToSlash(d))
 	}
@@ -149,6 +156,7 @@ type scan struct {
 	p       *Project
 	root    *os.Root
 	links   bool
+	origins []*os.Root // what this project was made from, such as the main work tree
 	entries int
 	items   []Item
 	seen    map[string]bool // paths of items
@@ -298,11 +306,38 @@ func (s *scan) within(file string) bool {
 	return false
 }
 
+// hooksOf adds settings that the project does not have, and that of which it was made does: their hooks apply here, too.
+func (s *scan) hooksOf(it Item) {
+	for _, from := range s.origins {
+		data, err := readRegular(from, it.Path)
+		if err != nil {
+			continue
+		}
+		for _, line := range loads(Settings, it.Path, data) {
+			if strings.HasPrefix(line, "hooks") {
+				it.Loads = append(it.Loads, line)
+			}
+		}
+		if it.Loads == nil {
+			continue
+		}
+		it.Loads = append([]string{"only the hooks, from " + filepath.Join(from.Name(), it.Path)}, it.Loads...)
+		it.Hash, it.head = hash(data), headOf(data)
+		it.list = manifest{{kind: 'f', hash: it.Hash, size: int64(len(data)), path: path.Base(it.Path)}}
+		it.dir = filepath.Join(from.Name(), filepath.Dir(filepath.FromSlash(it.Path)))
+		s.add(it)
+		return
+	}
+}
+
 // file adds an item that is a single file, if the file exists.
 func (s *scan) file(k Kind, at string) {
 	it := Item{Kind: k, Path: at, Files: 1, dir: filepath.Join(s.p.real, filepath.FromSlash(path.Dir(at)))}
 	data, err := readRegular(s.root, at)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && k == Settings:
+		s.hooksOf(it)
+		return
 	case errors.Is(err, fs.ErrNotExist):
 		return
 	case err == nil && k == Settings && idle(at, data):

@@ -437,6 +437,9 @@ func (p *Project) pin(rel, hash, file string, in func(*pins) map[string]string) 
 	}
 	if !p.isDirect(rel) {
 		real, err := filepath.EvalSymlinks(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			real, err = file, nil // settings of what this folder was made from, see hooksOf
+		}
 		if err != nil {
 			return false
 		}

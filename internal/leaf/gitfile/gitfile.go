@@ -5,9 +5,11 @@ package gitfile
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // Named returns the absolute directory that a .git file names, which need not exist. Links in it are not resolved.
@@ -107,28 +109,156 @@ func line(path string) (string, bool) {
 	return strings.TrimRight(string(b), "\r\n"), true
 }
 
-// Origin returns the linked work tree around a directory and the main one of its repository, or the copy that a run of
-// a batch works in and the directory of which it is one. Both are "" if there is none.
-func Origin(dir string) (top, main string) {
+// CopiesSuffix is what the name of a directory has in which copies of it are.
+const CopiesSuffix = ".copies"
+
+// An Origin says that what is in a directory was made from what is in another one.
+type Origin struct{ Top, From string }
+
+// maxOrigins is how many origins of one directory are found: files that anyone can write say what they are.
+const maxOrigins = 8
+
+// Origins returns what the work tree or copy around a directory was made from: the main work tree of its repository, the
+// directory of whose copies it is one, the work tree beside which Knack made it, and what these were made from.
+func Origins(dir string) []Origin {
+	var all origins
+	all.around(dir, "", "")
+	if real, err := filepath.EvalSymlinks(dir); err == nil && real != dir {
+		all.around(real, "", "")
+	}
+	for i := 0; i < len(all) && len(all) < maxOrigins; i++ {
+		all.around(all[i].From, all[i].Top, all[i].From)
+	}
+	return all
+}
+
+// MadeFrom returns the directories from which a directory was made: what it is called in its origins.
+func MadeFrom(dir string) (dirs []string) {
+	for _, o := range Origins(dir) {
+		if rel, ok := subpath.Rel(o.Top, dir); ok {
+			dirs = append(dirs, filepath.Join(o.From, rel))
+		}
+	}
+	return dirs
+}
+
+type origins []Origin
+
+// around adds the origins that the directories from dir up have themselves. If dir is what top was made from, they are
+// origins of top.
+func (all *origins) around(dir, top, made string) {
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
-		named, ok := Named(filepath.Join(d, ".git"))
-		below, name, linked := strings.Cut(filepath.ToSlash(named), "/.git/worktrees/")
-		if ok && linked && strings.Contains(name, "/") {
-			continue // a submodule in a linked work tree
+		add := func(from string) {
+			o := Origin{d, from}
+			if rel, ok := subpath.Rel(d, made); ok {
+				o = Origin{top, filepath.Join(from, rel)}
+			}
+			if o.Top != o.From && !slices.Contains(*all, o) {
+				*all = append(*all, o)
+			}
 		}
-		if ok && linked {
-			return d, filepath.FromSlash(below)
+		beside := func(dir, suffix string) {
+			if of, ok := strings.CutSuffix(dir, suffix); ok && isDir(of) {
+				add(of)
+			}
 		}
-		// DIR.copies/BATCH/TASK is a copy of DIR.
-		of, copied := strings.CutSuffix(filepath.Dir(filepath.Dir(d)), CopiesSuffix)
-		if info, err := os.Lstat(of); copied && err == nil && info.IsDir() {
-			return d, of
+		above := filepath.Dir(filepath.Dir(d))
+		if own, common := repository(d); own != common {
+			if main := mainTree(common); main != "" {
+				add(main)
+			}
+			beside(filepath.Dir(d), ".worktrees") // REPO.worktrees/NAME
+			beside(above, ".worktrees")           // REPO.worktrees/A/B
 		}
-		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil || filepath.Dir(d) == d {
-			return "", ""
+		beside(above, CopiesSuffix) // DIR.copies/BATCH/TASK is a copy of DIR
+		if filepath.Dir(d) == d {
+			return
 		}
 	}
 }
 
-// CopiesSuffix is what the name of a directory has in which copies of it are.
-const CopiesSuffix = ".copies"
+func isDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+// Tree returns the work tree around a directory, which need not exist, its git directory and that of its repository;
+// they differ in a linked work tree.
+func Tree(dir string) (top, own, common string) {
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if own, common := repository(d); own != "" {
+			return d, own, common
+		}
+		if filepath.Dir(d) == d {
+			return "", "", ""
+		}
+	}
+}
+
+// repository returns the git directory of the work tree dir, and that of its repository; "": dir is no work tree.
+func repository(dir string) (own, common string) {
+	path := filepath.Join(dir, ".git")
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", ""
+	}
+	if own = path; info.Mode().IsRegular() {
+		if own, _ = Named(path); own == "" {
+			return "", ""
+		}
+	}
+	if real, err := filepath.EvalSymlinks(own); err == nil {
+		own = real
+	}
+	common, ok := Common(own)
+	switch dir, name := filepath.Split(own); {
+	case ok:
+	case name != "" && filepath.Base(dir) == "worktrees": // its repository is gone, or does not know it any more
+		common = filepath.Dir(filepath.Clean(dir))
+	default:
+		common = own
+	}
+	return own, common
+}
+
+// mainTree returns the work tree that belongs to a git directory; "": it has none, or nothing in it says which. Git
+// does not know that of a repository with --separate-git-dir either.
+func mainTree(common string) string {
+	for _, name := range []string{"config.worktree", "config"} {
+		if tree := coreWorktree(filepath.Join(common, name)); filepath.IsAbs(tree) {
+			return filepath.Clean(tree)
+		} else if tree != "" {
+			return filepath.Join(common, tree)
+		}
+	}
+	if filepath.Base(common) == ".git" {
+		return filepath.Dir(common)
+	}
+	return ""
+}
+
+// coreWorktree returns the setting core.worktree of a file of git's configuration, as git writes it. Of the file's own
+// settings it is the last: git reads no included file for it.
+func coreWorktree(path string) (tree string) {
+	data, err := regular.Read(path, 1<<20)
+	if err != nil {
+		return ""
+	}
+	core := false
+	for text := range strings.Lines(string(data)) {
+		text = strings.TrimSpace(text)
+		if head, ok := strings.CutPrefix(text, "["); ok {
+			head, text, _ = strings.Cut(head, "]")
+			core = strings.EqualFold(strings.TrimSpace(head), "core")
+		}
+		name, value, ok := strings.Cut(text, "=")
+		if !core || !ok || !strings.EqualFold(strings.TrimSpace(name), "worktree") {
+			continue
+		}
+		if value = strings.TrimSpace(value); len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+			value = value[1 : len(value)-1]
+		}
+		tree = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value)
+	}
+	return tree
+}

@@ -72,8 +72,29 @@ func TestOriginOfSubmodule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	top, of := Origin(filepath.Join(tree, "sub"))
-	if top != tree || of != main {
-		t.Errorf("%q of %q", top, of)
+	if got := Origins(filepath.Join(tree, "sub")); len(got) != 1 || got[0] != (Origin{tree, main}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestCoreWorktree: the last core.worktree of a file counts, as git writes it.
+func TestCoreWorktree(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	for text, want := range map[string]string{
+		"[core]\n\tbare = false\n\tworktree = ../../../sub\n":                     "../../../sub",
+		"[CORE]\nWorkTree=/a b\n[core]\n\tworktree = \"/c # d\"\n":                "/c # d",
+		"[core] worktree = /a\n[remote \"origin\"]\n\tworktree = /b\n":            "/a",
+		"[core \"x\"]\n\tworktree = /b\n[other]\nworktree = /c\n# [core]\nname\n": "",
+		"[core]\n\tworktree = \"/a\\\\b\\\"c\"\n":                                 `/a\b"c`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := coreWorktree(path); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := coreWorktree(path + "none"); got != "" {
+		t.Error(got)
 	}
 }

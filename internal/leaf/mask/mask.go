@@ -30,7 +30,7 @@ type Mask struct{ forms []form }
 func New(values []string) Mask {
 	var m Mask
 	for _, v := range values {
-		if len(v) < Shortest {
+		if len(v) < Shortest || isRuler(v) {
 			continue
 		}
 		m.add(newForm(v, 0, false))
@@ -47,6 +47,10 @@ func New(values []string) Mask {
 	}
 	return m
 }
+
+// isRuler reports whether a value is one sign many times, such as a line of "=". It is no secret, and to look for 300
+// backslashes in every way in which they may be escaped would take long.
+func isRuler(v string) bool { return len(v) > 16 && !unescaped(v[0]) && strings.Trim(v, v[:1]) == "" }
 
 func (m *Mask) add(f form) {
 	if !slices.Contains(m.forms, f) {

@@ -182,8 +182,11 @@ func helpCommand() *cobra.Command {
 		helpHostsCommand())
 	for _, t := range topics {
 		topic := topicCommand(t.name, t.short)
-		if t.name == "formats" {
+		switch t.name {
+		case "formats":
 			withSchema(topic)
+		case "permissions":
+			topic.Aliases = []string{"rules"}
 		}
 		c.AddCommand(topic)
 	}
