@@ -96,7 +96,8 @@ func (j *judge) add(x Judged, rule string) {
 			}
 		}
 		switch {
-		case j.mode == Bypass && (x.Rule != "" && x.Origin == Managed || x.Policy != ""): // no mode overrides these
+		case j.mode == Bypass && (x.Rule != "" && x.Origin == Managed || x.Policy != "" || x.Inside):
+			// no mode overrides these
 		case j.mode == Bypass && j.unclear:
 			x.Verdict = Deny
 		case j.mode == Bypass:

@@ -52,7 +52,7 @@ func (j *judge) other(s Subject) {
 	}
 	for i := range j.rules.Allow {
 		if r := &j.rules.Allow[i]; r.coversTool(&s, false) && r.matchText(s.Kind, s.Text, false) && r.sameServerOrigin(&s) &&
-			(!s.Outside || r.Origin.personal()) &&
+			(!s.Outside || r.Origin.personal()) && (!s.Inside || r.spells(s.Text)) &&
 			(s.Kind != KindNetwork || r.opensHosts()) {
 			j.add(judgedBy(s, Allow, r), "")
 			return
@@ -63,6 +63,15 @@ func (j *judge) other(s Subject) {
 		return
 	}
 	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, ReasonNoRule)}, rule)
+}
+
+// spells reports whether a rule's pattern begins with a host, whose port may be a wildcard.
+func (r *Rule) spells(address string) bool {
+	host := address
+	if i := strings.LastIndexByte(address, ':'); i > strings.LastIndexByte(address, ']') {
+		host = address[:i]
+	}
+	return strings.HasPrefix(r.Pattern, host) || strings.HasPrefix(r.Pattern, escapeGlob(host))
 }
 
 // harmless is the reason for a subject that needs no rule.

@@ -138,6 +138,9 @@ type Subject struct {
 	// Outside means that what runs is outside the sandbox, with the access of the user: only rules and answers of the user
 	// and of an administrator allow it.
 	Outside bool `json:"-"`
+	// Inside means that the subject is a host of this machine or its network. Only a rule that spells the host out, or an
+	// answer, allows it: no rule without a pattern, no wildcard and no mode.
+	Inside bool `json:"-"`
 	// Policy is what the definition of the subject's MCP server says about calls; no rule, answer or mode allows more.
 	Policy Policy `json:"-"`
 }

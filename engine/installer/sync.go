@@ -136,7 +136,8 @@ func (x *Installer) Moved(ctx context.Context, all []Locked, o SyncOptions) erro
 			continue
 		}
 		given, err := restorable(e.want, x.Root)
-		if given.Typed = reach; err != nil || given.Kind != plugin.Git {
+		_, asked := asksToReach(e.want)
+		if given.Typed = reach && asked; err != nil || given.Kind != plugin.Git {
 			continue
 		}
 		at, tag, err := x.Store.Resolve(ctx, given)
@@ -157,14 +158,7 @@ func (x *Installer) Moved(ctx context.Context, all []Locked, o SyncOptions) erro
 func (o SyncOptions) mayReach(ctx context.Context, all []Locked) (bool, error) {
 	asked := map[string]bool{}
 	for _, e := range all {
-		if e.want == nil {
-			continue
-		}
-		src := e.want.Source
-		if src.Kind == plugin.Path && e.want.From != nil {
-			src = *e.want.From
-		}
-		if !install.IsLocal(src) && src.Check() != nil {
+		if src, asks := asksToReach(e.want); asks {
 			asked[src.String()] = true
 		}
 	}
@@ -172,6 +166,18 @@ func (o SyncOptions) mayReach(ctx context.Context, all []Locked) (bool, error) {
 		return false, nil
 	}
 	return o.Reach(ctx, slices.Sorted(maps.Keys(asked)))
+}
+
+// asksToReach returns from where an entry is fetched, and whether the user is asked before that: it is not an address of
+// a public server. An answer for such entries opens nothing to the others.
+func asksToReach(it *install.Item) (from plugin.Source, asks bool) {
+	if it == nil {
+		return from, false
+	}
+	if from = it.Source; from.Kind == plugin.Path && it.From != nil {
+		from = *it.From
+	}
+	return from, !install.IsLocal(from) && from.Check() != nil
 }
 
 // restorable returns where an entry of a project's lock can be fetched. The error says why another machine cannot.
@@ -332,7 +338,8 @@ func (x *Installer) restore(ctx context.Context, e Locked, reach, offline bool) 
 	}
 	name, _, isPlugin := install.Split(e.ID)
 	given, rerr := restorable(want, x.Root)
-	given.Typed = given.Typed || reach
+	_, asked := asksToReach(want)
+	given.Typed = given.Typed || reach && asked
 	if dir := x.Store.Cached(want); dir != "" {
 		given.Source, given.Base, given.Typed = plugin.Source{Kind: plugin.Path, Path: dir}, "", true
 	} else if rerr != nil {

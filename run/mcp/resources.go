@@ -13,6 +13,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -143,7 +144,8 @@ func listResources(ctx context.Context, session *sdk.ClientSession) (l listing, 
 // is "", is the name of one server.
 func (c *Client) writeResources(ctx context.Context, b *strings.Builder, only string) {
 	line := func(uri, kind, description string) {
-		fmt.Fprintf(b, "- %s  %s%s\n", clip(uri, 1000), kind, clip(strings.Join(strings.Fields(description), " "), 200))
+		fmt.Fprintf(b, "- %s  %s%s\n", plain.Line(clip(uri, 1000)), kind,
+			plain.Line(clip(strings.Join(strings.Fields(description), " "), 200)))
 	}
 	for _, p := range c.peers {
 		session := p.connection()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/dom"
@@ -66,6 +67,16 @@ const covered = `function() {
 	return top.tagName.toLowerCase() + (top.id ? "#" + top.id : "");
 }`
 
+// element returns the name and ID of an element for a sentence of our own. A page could write one in an ID.
+func element(name string) string {
+	if len(name) > 60 || strings.ContainsFunc(name, func(r rune) bool {
+		return !strings.ContainsRune("#_-", r) && (r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r))
+	}) {
+		return "another element"
+	}
+	return name
+}
+
 func (b *Browser) click(ctx context.Context, in clickInput, _ tool.Input) (tool.Result, error) {
 	p, t, err := b.in(ctx)
 	if err != nil {
@@ -80,7 +91,7 @@ func (b *Browser) click(ctx context.Context, in clickInput, _ tool.Input) (tool.
 		return tool.Result{}, err
 	}
 	if over != "" {
-		return tool.Errorf("The element was not clicked: %s lies over it. Close that first.", plain.Line(over)), nil
+		return tool.Errorf("The element was not clicked: %s lies over it. Close that first.", element(over)), nil
 	}
 	for _, kind := range []input.DispatchMouseEventType{input.DispatchMouseEventTypeMouseMoved,
 		input.DispatchMouseEventTypeMousePressed, input.DispatchMouseEventTypeMouseReleased} {
@@ -158,7 +169,7 @@ func (b *Browser) typeText(ctx context.Context, in typeInput, _ tool.Input) (too
 		options, no := strings.CutPrefix(set, "no:")
 		switch {
 		case no:
-			return tool.Errorf("There is no option %q; there are: %s", *in.Text, oneLine(options)), nil
+			return tool.Errorf("There is no option %q; there are:\n%s", *in.Text, stranger(oneLine(options))), nil
 		case set == "closed":
 			return tool.Errorf("The field is disabled or read-only."), nil
 		case set == "other":
@@ -282,7 +293,7 @@ func (b *Browser) screenshot(ctx context.Context, in screenshotInput, call2 tool
 	if err != nil {
 		return tool.Result{}, err
 	}
-	text := fmt.Sprintf("[%s · %q · %s]", plain.Line(at), plain.Line(title), plain.Size(int64(len(shot.Data))))
+	text := fmt.Sprintf("[%s · %s]", oneLine(at), plain.Size(int64(len(shot.Data))))
 	if path != "" {
 		if err := b.opt.Workspace.WriteFile(ctx, path, shot.Data); err != nil {
 			return tool.Result{}, err

@@ -71,14 +71,14 @@ type Browser struct {
 	closed  bool
 	used    bool              // a page was opened
 	allowed map[string]bool   // "host:port"
-	blocked map[string]int    // connections that were refused, by "host:port", since they were last reported
+	blocked map[string]string // by "host:port" that was refused since the last report, the one that was asked for
 	run     *process          // nil: the browser does not run
 	shown   map[string]string // the text of each tab that the model has seen last
 }
 
 // New returns a Browser that does not run yet.
 func New(o Options) *Browser {
-	return &Browser{opt: o, allowed: map[string]bool{}, blocked: map[string]int{}}
+	return &Browser{opt: o, allowed: map[string]bool{}, blocked: map[string]string{}}
 }
 
 // Close ends the browser and deletes its profile. A nil Browser is closed.
@@ -96,18 +96,24 @@ func (b *Browser) Close() error {
 	return nil
 }
 
-// reach decides about a connection of the browser.
+// reach decides about a connection of the browser. A name that leads into this machine's network opens nothing there:
+// whoever owns it chooses anew where it leads after the user has allowed it.
 func (b *Browser) reach(_ context.Context, to workspace.Destination) error {
-	address := to.Host + ":" + to.Port
+	asked := to.Host + ":" + to.Port
+	address, why := asked, "the browser reaches only what was allowed"
+	if to.Address.IsValid() {
+		address = to.Address.String() + ":" + to.Port
+		why = "it leads to " + to.Address.String() + ", an address of this machine's network, which is allowed by itself"
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.allowed[address] || to.Listed {
 		return nil
 	}
-	if len(b.blocked) < 100 || b.blocked[address] > 0 {
-		b.blocked[address]++
+	if len(b.blocked) < 100 {
+		b.blocked[address] = asked
 	}
-	return errors.New("the browser reaches only what was allowed")
+	return errors.New(why)
 }
 
 // A process is a running browser.

@@ -152,7 +152,7 @@ func TestUnconfined(t *testing.T) { testHosts(open(t, false)) }
 
 func testBrowser(f *fixture) {
 	f.want("browser_read", `{}`, "no page is open")
-	f.want("browser_open", `{"url":"`+f.pages.URL+`/"}`, `· "Shop"]`, `- heading "Shop" level=1`,
+	f.want("browser_open", `{"url":"`+f.pages.URL+`/"}`, `- title "Shop"`, `- heading "Shop" level=1`,
 		"- paragraph", "Two items in the basket.", `- link "More" [`, "/second", `- textbox "Name" [`, `required`,
 		`value="Ada"`, `- button "Inside" [`, "the text of a stranger")
 	if text := f.want("browser_read", `{}`); strings.Contains(text, "Hidden") || strings.Contains(text, "InlineTextBox") {
@@ -164,7 +164,7 @@ func testBrowser(f *fixture) {
 	if strings.Contains(text, "basket") && len(text) > 1500 {
 		f.Error(text)
 	}
-	f.want("browser_click", `{"ref":`+f.ref(`button "Ask"`)+`}`, `A dialog (alert) was answered with OK: "Really?"`)
+	f.want("browser_click", `{"ref":`+f.ref(`button "Ask"`)+`}`, `--- page `, `- dialog (alert), answered with OK: "Really?"`)
 	f.want("browser_click", `{"ref":`+f.ref(`button "Under"`)+`}`, "was not clicked: div#over lies over it")
 	f.want("browser_click", `{"ref":`+f.ref(`button "Inside"`)+`}`)
 	f.want("browser_click", `{"ref":999999}`, "call browser_read")
@@ -175,7 +175,7 @@ func testBrowser(f *fixture) {
 	f.want("browser_type", `{"ref":`+f.ref(`combobox "Size"`)+`,"text":"large"}`, `value="large"`)
 	f.want("browser_type", `{"ref":`+f.ref(`Date "Day"`)+`,"text":"2026-01-31"}`)
 	f.want("browser_type", `{"key":"Nothing"}`, "is not known", "ArrowDown")
-	f.want("browser_type", `{"ref":`+f.ref(`textbox "Name"`)+`,"key":"Enter"}`, `· "Saved"]`, "Thank you")
+	f.want("browser_type", `{"ref":`+f.ref(`textbox "Name"`)+`,"key":"Enter"}`, `- title "Saved"`, "Thank you")
 	if got := <-f.saved; got != "Grüße 你好 L 2026-01-31" {
 		f.Errorf("the form sent %q", got)
 	}

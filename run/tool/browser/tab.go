@@ -40,7 +40,8 @@ type tab struct {
 	numbered int             // requests so far
 	hosts    map[string]bool // that the page asked for, as "host:port"
 	console  []logged
-	notes    []string // what the model has not been told yet
+	fresh    bool     // a page opened it, which the model has not been told yet
+	said     []string // what its dialogs said, which the model has not been told yet
 	last     time.Time
 	changed  chan struct{} // closed and replaced when something above changes
 }
@@ -103,7 +104,7 @@ func (p *process) handle(id target.SessionID, method string, params json.RawMess
 	if method == page.JavascriptDialogOpening.Method {
 		var e page.EventJavascriptDialogOpening
 		if json.Unmarshal(params, &e) == nil {
-			t.note("A dialog (%s) was answered with %s: %q", e.Type, answerTo(e.Type), e.Message)
+			t.dialog(e.Type, e.Message)
 		}
 		go call(context.Background(), p.wire, id, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{
 			Accept: answerTo(e.Type) == "OK"})
@@ -133,9 +134,7 @@ func (p *process) attached(e *target.EventAttachedToTarget) {
 	isPage := e.TargetInfo.Type == "page"
 	if isPage {
 		p.mu.Lock()
-		if n := len(p.tabs); n > 0 {
-			t.notes = []string{"The page opened a new tab, which is the one in use now."}
-		}
+		t.fresh = len(p.tabs) > 0
 		p.tabs = append(p.tabs, t)
 		p.mu.Unlock()
 	}
@@ -179,11 +178,12 @@ func (p *process) tab(ctx context.Context) (*tab, error) {
 	}
 }
 
-func (t *tab) note(format string, args ...any) {
+// dialog notes what a dialog said: text of the page, which is told as such.
+func (t *tab) dialog(kind page.DialogType, message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.notes) < 20 {
-		t.notes = append(t.notes, fmt.Sprintf(format, args...))
+	if len(t.said) < 20 {
+		t.said = append(t.said, fmt.Sprintf("- dialog (%s), answered with %s: %q", kind, answerTo(kind), oneLine(message)))
 	}
 }
 
@@ -229,7 +229,7 @@ func (t *tab) handle(method string, params json.RawMessage) {
 			r.end = seconds(e.Timestamp)
 		}
 		t.numbered++
-		r := &request{number: t.numbered, id: e.RequestID, loader: e.LoaderID, method: e.Request.Method, url: e.Request.URL,
+		r := &request{number: t.numbered, id: e.RequestID, loader: e.LoaderID, method: e.Request.Method, url: short(e.Request.URL),
 			kind:  string(e.Type),
 			start: seconds(e.Timestamp), headers: e.Request.Headers, post: e.Request.HasPostData}
 		t.requests = append(t.requests, r)
@@ -275,7 +275,7 @@ func (t *tab) handle(method string, params json.RawMessage) {
 		if json.Unmarshal(params, &e) == nil {
 			var parts []string
 			for _, a := range e.Args {
-				parts = append(parts, shown(a))
+				parts = append(parts, short(shown(a)))
 			}
 			at := ""
 			if s := e.StackTrace; s != nil && len(s.CallFrames) > 0 {
@@ -335,7 +335,7 @@ func (r *request) answered(a *network.Response) {
 
 // log adds a line to the console. The caller holds the lock.
 func (t *tab) log(level, text, at string) {
-	t.console = append(t.console, logged{level, text, at})
+	t.console = append(t.console, logged{level, oneLine(text), oneLine(at)})
 	if len(t.console) > maxConsole {
 		t.console = slices.Clone(t.console[len(t.console)-maxConsole:])
 	}

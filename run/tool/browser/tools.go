@@ -23,6 +23,7 @@ import (
 	"golang.org/x/net/idna"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/guard"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool"
@@ -278,10 +279,14 @@ func (b *Browser) openSubjects(_ context.Context, data json.RawMessage) ([]permi
 		return []permission.Subject{{Kind: OpenName, Text: blank, Default: permission.Allow}}, nil
 	}
 	note := "the browser may then load and send anything from and to " + name
+	inside := guard.Inside(u)
+	if inside {
+		note += ", which is in this machine's network"
+	}
 	if shown, err := idna.ToUnicode(u.Hostname()); err == nil && shown != u.Hostname() {
 		note += " (" + shown + ")"
 	}
-	all := []permission.Subject{{Kind: OpenName, Text: name, Note: note},
+	all := []permission.Subject{{Kind: OpenName, Text: name, Note: note, Inside: inside},
 		// What is denied to web_fetch is denied here, too.
 		{Kind: permission.KindWebFetch, Text: u.String(), Default: permission.Allow}}
 	if b.opt.Carries != nil && in.URL != "" && !loopback(u.Hostname()) {
@@ -412,31 +417,39 @@ func (b *Browser) show(ctx context.Context, p *process, offset int, whole bool) 
 	if err != nil {
 		return tool.Result{}, p.noise.explain(err)
 	}
-	head := fmt.Sprintf("[%s · %q]\n", plain.Line(at), plain.Line(title))
+	head := "[" + oneLine(at) + "]\n"
 	if !loaded {
 		head += fmt.Sprintf("[Still loading after %s.]\n", settleTime)
 	}
 	t.mu.Lock()
-	notes := t.notes
-	t.notes = nil
-	t.mu.Unlock()
-	for _, n := range notes {
-		head += "[" + plain.Line(n) + "]\n"
+	said := t.said
+	if t.said = nil; t.fresh {
+		head += "[The page opened a new tab, which is the one in use now.]\n"
 	}
+	t.fresh = false
+	t.mu.Unlock()
 	head += b.blockedNote(t)
+	if title != "" {
+		content = strings.TrimSuffix("- title "+strconv.Quote(oneLine(title))+"\n"+content, "\n")
+	}
 	key := string(t.target) + " " + at
 	b.mu.Lock()
 	before, seen := b.shown[key]
 	b.shown = map[string]string{key: content}
 	b.mu.Unlock()
 	if seen && !whole {
-		if before == content {
+		if before == content && len(said) == 0 {
 			return b.result(head+"[The page shows the same as before.]", at, title), nil
 		}
 		diff := udiff.Unified("before", "now", before+"\n", content+"\n")
-		if _, rest, ok := strings.Cut(diff, "\n+++ now\n"); ok && len(rest) < len(content)*2/3 {
-			return b.result(head+"[What changed:]\n"+stranger(strings.TrimSpace(rest)), at, title), nil
+		_, rest, ok := strings.Cut(diff, "\n+++ now\n")
+		if before == content || ok && len(rest) < len(content)*2/3 {
+			changed := strings.TrimSpace(strings.Join(append(said, rest), "\n"))
+			return b.result(head+"[What changed:]\n"+stranger(changed), at, title), nil
 		}
+	}
+	if len(said) > 0 {
+		content = strings.Join(append(said, content), "\n")
 	}
 	w := truncate.NewPage(max(1, offset), -1, truncate.Default())
 	if _, err := w.Write([]byte(content)); err != nil {
@@ -479,12 +492,16 @@ func (b *Browser) blockedNote(t *tab) string {
 	defer t.mu.Unlock()
 	var list []string
 	for _, address := range slices.Sorted(maps.Keys(b.blocked)) {
-		if !t.hosts[address] {
+		asked := b.blocked[address]
+		if !t.hosts[asked] {
 			continue
 		}
 		name := strings.TrimSuffix(strings.TrimSuffix(address, ":443"), ":80")
 		if loopback(hostOf(address)) {
 			name = address
+		}
+		if asked != address {
+			name += ", to which " + hostOf(asked) + " leads"
 		}
 		list = append(list, plain.Line(name))
 	}

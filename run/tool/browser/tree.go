@@ -187,9 +187,17 @@ func text(v *accessibility.Value) string {
 // maxName is the length of a text in the tree, in bytes.
 const maxName = 1000
 
+// short cuts a text of a page before anything is done with it or it is kept: a page can make it as long as it likes.
+func short(s string) string {
+	if len(s) > 8*maxName {
+		s = strings.Clone(s[:8*maxName])
+	}
+	return s
+}
+
 // oneLine returns text of a page in one line, without hidden characters.
 func oneLine(s string) string {
-	s, _ = plain.Visible(s)
+	s, _ = plain.Visible(short(s))
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > maxName {
 		s = strings.ToValidUTF8(s[:maxName], "") + "…"
