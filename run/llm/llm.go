@@ -14,6 +14,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http/httptrace"
@@ -339,6 +340,10 @@ const (
 	Broken     ErrorKind = "broken"     // the stream ended early or was garbled; repeat
 	Overflow   ErrorKind = "overflow"   // the context window is full
 )
+
+// ErrNoBody is in the error of a request that was refused with status 400 and not a word. Some servers refuse a
+// conversation that is too long like that, and gateways now and then any request.
+var ErrNoBody = errors.New("refused without a reason")
 
 // An Error is a failure reported by a provider or by the connection to it.
 type Error struct {

@@ -783,10 +783,7 @@ func readable(err error) error {
 // reasonOf is the text of the error that ended a connection.
 func reasonOf(err error) string {
 	text := clip(withoutMethod(err).Error(), 1000)
-	if authority.Unknown(err) {
-		text += ": " + authority.Advice
-	}
-	return text
+	return strings.TrimSuffix(text+": "+authority.Advice(err), ": ")
 }
 
 // withoutMethod removes from the beginning of an SDK's error which message was sent: "calling "tools/list": ".

@@ -63,6 +63,16 @@ func StatusError(e *llm.Endpoint, status int, header http.Header, body []byte) *
 			err.Kind = report{Message: text}.kind(status)
 		}
 	}
+	switch status { // these are not of the provider
+	case http.StatusProxyAuthRequired:
+		err.Kind, err.Message = llm.Invalid, e.Info.ID+": "+proxyPassword
+	case http.StatusNetworkAuthenticationRequired:
+		err.Kind, err.Message = llm.Invalid, e.Info.ID+": the network wants a login first: open any page in a browser"
+	}
+	if status == http.StatusBadRequest && (len(bytes.TrimSpace(body)) == 0 || strings.Contains(r.Message, "(no body)")) {
+		err.Kind, err.Err = llm.Broken, llm.ErrNoBody
+		err.Message += " without a reason: is the conversation too long?"
+	}
 	return err
 }
 
@@ -103,7 +113,7 @@ func parseReport(data []byte) report {
 	if json.Unmarshal(data, &b) != nil {
 		return report{Message: textOf(data)}
 	}
-	for _, inner := range []json.RawMessage{b.Error, b.Errors, b.Base} {
+	for _, inner := range []json.RawMessage{b.Error, b.Errors, b.Base, object(b.Message)} {
 		if r := parseReport(inner); len(inner) > 0 && (r.Message != "" || r.Type != "" || r.Code != "") {
 			r.Type, r.Code = cmp.Or(r.Type, textOf(b.Type)), cmp.Or(r.Code, textOf(b.Code))
 			r.Message = cmp.Or(r.Message, textOf(b.Message), textOf(b.Detail))
@@ -119,6 +129,14 @@ func parseReport(data []byte) report {
 	r.addMetadata(b.Metadata)
 	r.addDetails(b.Details)
 	return r
+}
+
+// object returns a value that is an object, else nil.
+func object(data json.RawMessage) json.RawMessage {
+	if bytes.HasPrefix(data, []byte("{")) {
+		return data
+	}
+	return nil
 }
 
 // addMetadata adds what the upstream of a gateway said to a message such as "Provider returned error".
