@@ -186,7 +186,7 @@ func (t *turn) recordWithheld(w *withheld) error {
 	if len(w.hashes) == 0 {
 		return nil
 	}
-	_, err := t.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Withheld: w.hashes,
+	_, err := t.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Withheld: w.hashes, Warns: true,
 		People: "the provider refused an image or a document, which is not sent any more: " + w.why.Error()}})
 	return err
 }

@@ -71,10 +71,15 @@ func Fit(m *llm.Media) (out Fitted, err error) {
 
 // Parts returns parts in which all media passed Fit; what did not is one line of text. Parts are not modified.
 func Parts(parts []llm.Part) []llm.Part {
+	all, _ := Told(parts)
+	return all
+}
+
+// Told is Parts, and returns the lines, too, for whoever gave the media.
+func Told(parts []llm.Part) (all []llm.Part, lines []string) {
 	if !slices.ContainsFunc(parts, func(p llm.Part) bool { return p.Media != nil }) {
-		return parts
+		return parts, nil
 	}
-	var all []llm.Part
 	for _, p := range parts {
 		if p.Media == nil {
 			all = append(all, p)
@@ -82,7 +87,8 @@ func Parts(parts []llm.Part) []llm.Part {
 		}
 		f, err := Fit(p.Media)
 		if err != nil {
-			all = append(all, llm.Text(LeftOut(p.Media, err)))
+			line := LeftOut(p.Media, err)
+			all, lines = append(all, llm.Text(line)), append(lines, strings.Trim(line, "[]"))
 			continue
 		}
 		for _, note := range f.Notes {
@@ -91,7 +97,7 @@ func Parts(parts []llm.Part) []llm.Part {
 		p.Media = f.Media
 		all = append(all, p)
 	}
-	return all
+	return all, lines
 }
 
 // LeftOut returns the line that stands for media that Fit refused.

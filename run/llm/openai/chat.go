@@ -66,7 +66,7 @@ var chatMends = []wire.Mend{
 	{Name: allReasoning, Words: [][]string{{"reasoning_content", "missing"}, {"reasoning_content", "passed back"},
 		{"reasoning_content", "required"}}},
 	{Name: noReasoning, Fields: []string{"reasoning_content", "reasoning_details", "reasoning_text", "'reasoning'",
-		".reasoning"}},
+		".reasoning"}, Words: [][]string{{"both content and thinking"}}},
 	{Name: systemAsUser, Applies: hasSystem, Words: [][]string{{"system role not supported"},
 		{"system", "role", "not support"}, {"unexpected message role"}, {"invalid role", "system"},
 		{"unknown variant `system`"}, {"system message", "not support"}, {"only user and assistant roles"}}},

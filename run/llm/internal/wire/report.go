@@ -246,6 +246,9 @@ func (r report) kind(status int) llm.ErrorKind {
 	case status != 401 && status != 403 && status != 429 && overflows(r.Message): // whatever type a server gives it
 		return llm.Overflow
 	}
+	if strings.Contains(r.Message, "requires more system memory") { // Ollama, with 500: the next time, too
+		return llm.Invalid
+	}
 	for _, word := range [...]string{r.Code, r.Type, r.Status} {
 		// Gateways write "api_error" into the body of any error.
 		if kind := wordKind(word); kind != "" && !(isFinal(status) && (&llm.Error{Kind: kind}).Temporary()) {
@@ -263,7 +266,7 @@ func (r report) kind(status int) llm.ErrorKind {
 		return llm.Overloaded
 	case status >= 500, status == 408, status == 409, status == 425:
 		return llm.Server
-	case status == 0 && passes(r.Message):
+	case status == 0 && passes(r.Message), status == 400 && crashed(r.Message):
 		return llm.Server
 	case refusesKey(r.Message):
 		return llm.Auth
@@ -303,6 +306,12 @@ func isFinal(status int) bool {
 func refusesKey(message string) bool {
 	m := strings.ToLower(message)
 	return strings.Contains(m, "incorrect api key") || strings.Contains(m, "invalid api key")
+}
+
+// crashed recognises what a server says with status 400 while it has no model that runs; it starts one for the next
+// request.
+func crashed(message string) bool {
+	return hasAny(strings.ToLower(message), "model has crashed", "model unloaded", "model is unloaded", "channel error")
 }
 
 // passes reports whether an error without a status and without a known code will pass: its message is all that is
