@@ -286,6 +286,7 @@ type peer struct {
 	known     bool          // an earlier connection's list of tools was stored
 
 	mu       sync.Mutex
+	patience time.Time // until when calls of skills wait for the first attempt
 	state    ServerState
 	reason   string
 	disabled bool
