@@ -97,7 +97,8 @@ func IsReport(data []byte) bool { return parseReport(data).Message != "" }
 func (n *notEvents) err(e *llm.Endpoint) *llm.Error {
 	out := &llm.Error{Kind: llm.Broken, Message: redact(e.Info.ID+": "+n.Error(), e.Key), Err: n}
 	if _, page := pageTitle(n.text); page {
-		out.Kind, out.Message = llm.Invalid, out.Message+": is the base URL the address of the API?"
+		out.Kind, out.Message = llm.Invalid, out.Message+
+			": is the base URL the address of the API, or does the network want a login first?"
 	}
 	return out
 }
