@@ -115,6 +115,12 @@ func LeftOut(m *llm.Media, why error) string {
 		cmp.Or(oneLine(m.MIME), "unknown type"), plain.Size(int64(len(m.Data))))
 }
 
+// IsLeftOut reports whether a text is such a line.
+func IsLeftOut(s string) bool {
+	return strings.HasPrefix(s, "[The ") && strings.HasSuffix(s, ".]") && strings.Contains(s, " is left out: ") &&
+		!strings.Contains(s, "\n")
+}
+
 // oneLine shortens untrusted text to a piece of a line.
 func oneLine(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\ufffd")), " ")
