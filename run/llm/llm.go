@@ -133,7 +133,8 @@ type Request struct {
 	Memo      *Memo  `json:"-"` // the Memo of the conversation; may be nil
 
 	// LeftOut is told, with each request, of the tools that the provider does not get, because its format cannot say what
-	// they take, or because it has refused their definition, and why. It may be nil.
+	// they take, or because it has refused their definition, and why; of images and documents, with the tool "". It may
+	// be nil.
 	LeftOut func(tool, reason string) `json:"-"`
 
 	// Whole is told, with each request, why it is sent whole although [Endpoint.Threads] is set. It may be nil.

@@ -118,6 +118,34 @@ func TestRefusedForGood(t *testing.T) {
 	}
 }
 
+// TestBlind: it is told that a model gets no images, with each request that would have some.
+func TestBlind(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); bytes.Contains(body, []byte("image_url")) {
+			w.WriteHeader(http.StatusInternalServerError)
+			io.WriteString(w, `{"error":{"code":500,"message":"image input is not supported","type":"server_error"}}`)
+			return
+		}
+		io.WriteString(w, everyAnswer)
+	}))
+	defer s.Close()
+	m := openai.Chat(llm.Endpoint{Name: "m", BaseURL: s.URL, Info: llm.Info{ID: "test/m"}})
+	told := 0
+	for _, req := range []*llm.Request{full(), full(), wiretest.Hello()} {
+		req.LeftOut = func(tool, reason string) {
+			if told++; tool != "" || reason == "" {
+				t.Errorf("%q: %s", tool, reason)
+			}
+		}
+		if _, err := llm.Ask(t.Context(), m, req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if told != 2 {
+		t.Errorf("told %d times", told)
+	}
+}
+
 // TestOneImage: a refusal of an image that cannot be read costs no other image, so the adapter does not mend it.
 func TestOneImage(t *testing.T) {
 	for _, words := range []string{
