@@ -201,7 +201,8 @@ func (t *turn) noteLeftOut(lines []string) error {
 	if len(lines) == 0 {
 		return nil
 	}
-	_, err := t.record(session.Entry{Type: session.TypeNote, Note: &session.Note{People: strings.Join(lines, " "), Warns: true}})
+	_, err := t.record(session.Entry{Type: session.TypeNote,
+		Note: &session.Note{People: strings.Join(lines, " "), Warns: true}})
 	return err
 }
 

@@ -35,7 +35,8 @@ func full() *llm.Request {
 		Messages: []llm.Message{
 			wiretest.User(llm.Text("hi"), llm.Part{Media: image}), answer(call("call_49c89af0")),
 			wiretest.User(result("call_49c89af0"), llm.Text("go on")),
-			answer(thinking("reasoning_content"), thinking("SIG"), llm.Text("I look."), call("b")), wiretest.User(result("b")),
+			answer(thinking("reasoning_content"), thinking("SIG"), llm.Text("I look."), call("b")),
+			wiretest.User(result("b")),
 		},
 	}
 }

@@ -249,8 +249,8 @@ func unreachable(err error) (llm.ErrorKind, string) {
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return llm.Broken, "the provider cannot be reached: is there a network?"
 	case errors.As(err, &late) && late.Timeout() && address != "the address":
-		return llm.Broken, fmt.Sprintf("nothing answers from %s: is there a network, or does it want a proxy (HTTPS_PROXY)?",
-			address)
+		return llm.Broken, fmt.Sprintf("nothing answers from %s: is there a network, or does it want a proxy "+
+			"(HTTPS_PROXY)?", address)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF):
 		return llm.Broken, "the connection was lost"
 	}
