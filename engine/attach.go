@@ -258,6 +258,10 @@ func (a *attachment) resource(ctx context.Context, server, uri string) ([]llm.Pa
 		return nil, fmt.Errorf("%s:%s cannot be attached: %s", server, uri, res.Parts[0].Text)
 	}
 	for i, p := range res.Parts {
+		if mcp.IsLeftOut(p) {
+			a.session.engine.notices.add(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
+				Message: fmt.Sprintf("@%s:%s: the model gets only this line: %s", server, uri, p.Text)})
+		}
 		if p.Media == nil {
 			res.Parts[i] = llm.Text(fmt.Sprintf("<resource server=\"%s\" uri=\"%s\">\n%s\n</resource>",
 				html.EscapeString(server), html.EscapeString(uri), p.Text))

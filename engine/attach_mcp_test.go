@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -88,5 +89,37 @@ func TestAttachResource(t *testing.T) {
 	if _, err := s.Attach(t.Context(), agent.Typed("@docs:note://a/b")); err == nil ||
 		!strings.Contains(err.Error(), "cannot be attached") {
 		t.Errorf("with a deny rule: %v", err)
+	}
+}
+
+// TestAttachBrokenResource: a person hears that the model does not get the image of a resource.
+func TestAttachBrokenResource(t *testing.T) {
+	t.Parallel()
+	server := sdk.NewServer(&sdk.Implementation{Name: "docs", Version: "1"}, nil)
+	server.AddResource(&sdk.Resource{Name: "cut", URI: "image://cut"},
+		func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "image://cut", MIMEType: "image/png",
+				Blob: []byte("\x89PNG\r\n\x1a\n")}}}, nil
+		})
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
+		&sdk.StreamableHTTPOptions{Stateless: true}))
+	defer web.Close()
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" },
+		Model: llmtest.New(), NoSettings: true, Values: map[string]any{"sandbox.mode": "off",
+			"mcpServers": map[string]any{"docs": map[string]any{"type": "http", "url": web.URL}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.Attach(t.Context(), agent.Typed("see @docs:image://cut"))
+	if err != nil || len(in.Parts) != 1 || in.Parts[0].Media != nil {
+		t.Fatalf("%+v, %v", in.Parts, err)
+	}
+	if said := fmt.Sprint(e.Notices()); !strings.Contains(said, "@docs:image://cut: the model gets only this line: ") {
+		t.Error(said)
 	}
 }

@@ -50,16 +50,18 @@ func TestAttachSecret(t *testing.T) {
 	}
 }
 
-// TestAttachImage: an image in the first prompt of a session reaches a model that sees images.
+// TestAttachImage: an image in the first prompt of a session reaches a model that sees images, and one of which nothing
+// is known.
 func TestAttachImage(t *testing.T) {
 	var red bytes.Buffer
 	if err := png.Encode(&red, image.NewRGBA(image.Rect(0, 0, 2, 2))); err != nil {
 		t.Fatal(err)
 	}
-	for _, sees := range []bool{true, false} {
+	for info, sees := range map[llm.Info]bool{{Window: 1000, Vision: true}: true, {Window: 1000}: false, {}: true} {
 		p := newFixture(t, "red.png", red.String())
 		model := llmtest.New(llmtest.Reply("red"))
-		model.Model = llm.Info{ID: "test/script", Window: 1000, Vision: sees}
+		model.Model = info
+		model.Model.ID = "test/script"
 		_, s := p.open(t, p.options(model), nil, engine.SessionOptions{})
 		in, err := s.Attach(t.Context(), agent.Typed("see @red.png"))
 		if err != nil {

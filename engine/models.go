@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/knack-agent/knack"
@@ -284,6 +285,9 @@ func (m *Models) modelHint(e *llm.Error, id string) string {
 				models.Vendor(name), env, name)
 		}
 		return "knack login " + name
+	case errors.Is(e, syscall.ECONNREFUSED) && p.Local:
+		return map[string]string{"ollama": "ollama serve", "lmstudio": "lms server start",
+			"llamacpp": "llama-server -m MODEL.gguf", "vllm": "vllm serve MODEL --enable-auto-tool-choice"}[name]
 	case e.Status == http.StatusNotFound:
 		near := table.NearOf(p, model)
 		for _, other := range table.Names(p) {

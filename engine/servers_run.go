@@ -235,6 +235,11 @@ func withHints(all []knack.SlashCommand) []knack.SlashCommand {
 // leftOut reports the tools that a model does not get.
 func leftOut(report func(knack.Problem)) func(tool, reason string) {
 	return func(name, reason string) {
+		if name == "" {
+			report(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
+				Message: "the model gets a line of text for each image and document: " + reason})
+			return
+		}
 		if server, _, ok := strings.Cut(strings.TrimPrefix(name, "mcp__"), "__"); ok && strings.HasPrefix(name, "mcp__") {
 			report(mcp.LeftOut(server, name, "", reason))
 			return

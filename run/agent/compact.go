@@ -425,7 +425,7 @@ func (r *compactions) summary(ctx context.Context, model llm.Model, c *session.C
 				llm.Text(head.String() + "<transcript>\n" + conversation + "\n</transcript>" + tail.String()),
 			}}}}
 		resp, err := r.request(ctx, model, req)
-		if overflowed(err) && try < 2 {
+		if (overflowed(err) || errors.Is(err, llm.ErrNoBody)) && try < 2 {
 			continue // the estimate was too low
 		}
 		if err != nil {
@@ -451,6 +451,22 @@ func (r *compactions) summary(ctx context.Context, model llm.Model, c *session.C
 func overflowed(err error) bool {
 	var e *llm.Error
 	return errors.As(err, &e) && e.Kind == llm.Overflow
+}
+
+// longUnexplained is the size in tokens from which a conversation that is refused without a reason, and again, is
+// compacted. A shorter one is refused for another reason, and so is one that was just compacted.
+const longUnexplained = 16_000
+
+// tooLong reports whether a conversation was refused that may be accepted if it is shorter.
+func (r *compactions) tooLong(err error, attempt int) bool {
+	if attempt == 0 || !errors.Is(err, llm.ErrNoBody) {
+		return overflowed(err)
+	}
+	state := r.log.State()
+	model, _ := r.effectiveModel(state)
+	size, _ := r.log.Size(r.overhead(state))
+	window := model.Info().Window
+	return size > longUnexplained || window > 0 && size > window/2
 }
 
 // request sends a request that is not part of the conversation. It repeats the request after

@@ -240,6 +240,42 @@ func (m cancels) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 	}
 }
 
+// TestCompactUnexplained: a long conversation that is refused twice without a reason is compacted; a short one, one
+// that is accepted the second time, and one that was just compacted are not.
+func TestCompactUnexplained(t *testing.T) {
+	silent := llmtest.Answer{Error: &llm.Error{Kind: llm.Broken, Status: 400, Message: "HTTP 400", Err: llm.ErrNoBody}}
+	invalid := llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Status: 400, Message: "no"}}
+	const long = 5000
+	summary, three := llmtest.Reply("## Goal\nG"), llmtest.Reply("three")
+	for _, c := range []struct {
+		name    string
+		words   int
+		answers []llmtest.Answer
+		compact int
+		fails   bool
+	}{
+		{"long", long, []llmtest.Answer{silent, silent, summary, three}, 1, false},
+		{"once", long, []llmtest.Answer{silent, three}, 0, false},
+		{"short", 100, []llmtest.Answer{silent, silent, silent, silent}, 0, true},
+		{"still", long, []llmtest.Answer{silent, silent, summary, silent, silent, silent}, 1, true},
+		{"explained", long, []llmtest.Answer{invalid}, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := llmtest.New(append([]llmtest.Answer{llmtest.Reply("one"), llmtest.Reply("two")}, c.answers...)...)
+			m.Model = llm.Info{ID: "test/m"}
+			a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
+			a.Retry.Sleep = func(context.Context, time.Duration) error { return nil }
+			log := session.New(session.Header{ID: "s"})
+			turn(t, a, log, strings.Repeat("words of the user ", c.words))
+			turn(t, a, log, strings.Repeat("words of the user ", c.words))
+			_, err := do(t, a, log, "and now?")
+			if got := len(compactions(log)); (err != nil) != c.fails || got != c.compact || m.Left() > 0 {
+				t.Errorf("%d compactions, %d answers left: %v", got, m.Left(), err)
+			}
+		})
+	}
+}
+
 // TestCompactOverflow: when a provider refuses a request as too long, the conversation is compacted and the request
 // sent once more; if the summary request was estimated too low, it is shortened; a second refusal is an error that
 // says so.

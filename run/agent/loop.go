@@ -283,7 +283,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			attempt--
 			continue
 		}
-		if overflowed(err) && !r.NoCompact {
+		if !r.NoCompact && r.compactions.tooLong(err, attempt) {
 			if err := r.compactions.overflow(ctx, err, compacted); err != nil {
 				return nil, err
 			}

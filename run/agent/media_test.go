@@ -48,10 +48,17 @@ func TestBrokenMedia(t *testing.T) {
 	})
 	m := llmtest.New(llmtest.Use("show", map[string]any{}), llmtest.Reply("done"))
 	a := &agent.Agent{Model: m, Tools: tool.Set{show}, Policy: agent.Policy{Gate: open}}
-	for _, err := range a.Run(t.Context(), session.New(session.Header{}), agent.Input{Text: "see", Parts: parts}) {
+	warned := ""
+	for ev, err := range a.Run(t.Context(), session.New(session.Header{}), agent.Input{Text: "see", Parts: parts}) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if ev.Entry != nil && ev.Entry.Note != nil && ev.Entry.Note.Warns {
+			warned += ev.Entry.Note.People
+		}
+	}
+	if n := strings.Count(warned, "is left out: "); n != len(parts)-1 {
+		t.Errorf("the user is told of %d: %s", n, warned)
 	}
 	for i, want := range []int{1, 2} {
 		if n := sentMedia(m.Requests()[i]); n != want {

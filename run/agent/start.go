@@ -184,7 +184,8 @@ func (r *run) recordUser(in Input, typed string, steering bool) error {
 	if in.Text != "" {
 		parts = append(parts, llm.Text(in.Text))
 	}
-	parts = append(parts, media.Parts(in.Parts)...)
+	given, left := media.Told(in.Parts)
+	parts = append(parts, given...)
 	words := in.Typed
 	all := words != "" && words == cmp.Or(typed, in.Text)
 	if all {
@@ -192,6 +193,16 @@ func (r *run) recordUser(in Input, typed string, steering bool) error {
 	}
 	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering,
 		Touched: in.Touched, Typed: typed, AllTyped: all, Words: words, MessageID: in.MessageID, Server: in.Server}})
+	return errors.Join(err, r.noteLeftOut(left))
+}
+
+// noteLeftOut tells the user of attachments that are left out.
+func (t *turn) noteLeftOut(lines []string) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	_, err := t.record(session.Entry{Type: session.TypeNote,
+		Note: &session.Note{People: strings.Join(lines, " "), Warns: true}})
 	return err
 }
 

@@ -55,7 +55,12 @@ func (w *withheld) more(err error, sent []llm.Message) bool {
 // refusedMedia returns the hashes of what must be left out of a refused request; nil: nothing can be.
 func refusedMedia(err error, sent []llm.Message) []string {
 	var e *llm.Error
-	if !errors.As(err, &e) || e.Kind != llm.Invalid && e.Kind != llm.Server && e.Kind != llm.Overflow {
+	if !errors.As(err, &e) {
+		return nil
+	}
+	switch {
+	case e.Kind == llm.Invalid, e.Kind == llm.Server, e.Kind == llm.Overflow, errors.Is(err, llm.ErrNoBody):
+	default:
 		return nil
 	}
 	if e.Media != "" {
@@ -181,7 +186,7 @@ func (t *turn) recordWithheld(w *withheld) error {
 	if len(w.hashes) == 0 {
 		return nil
 	}
-	_, err := t.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Withheld: w.hashes,
+	_, err := t.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Withheld: w.hashes, Warns: true,
 		People: "the provider refused an image or a document, which is not sent any more: " + w.why.Error()}})
 	return err
 }

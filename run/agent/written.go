@@ -41,18 +41,27 @@ var callMarks = [...]struct{ begin, end string }{
 func writtenCall(answer *llm.Response, tools tool.Set) string {
 	text := strings.TrimSpace(llm.TextOf(answer.Message.Parts))
 	for _, mark := range callMarks {
-		before, ok := strings.CutSuffix(text, mark.end)
+		before, closed := strings.CutSuffix(text, mark.end)
 		at := strings.LastIndex(before, mark.begin)
-		if !ok || at < 0 {
+		if at < 0 || !closed && !forgotten(before, at, mark.end) {
 			continue
 		}
+		call := before[at+len(mark.begin):]
+		if !closed {
+			call = call[:min(len(call), 80)]
+		}
 		for _, t := range tools {
-			if names(before[at+len(mark.begin):], t.Name) {
+			if names(call, t.Name) {
 				return t.Name
 			}
 		}
 	}
 	return ""
+}
+
+// forgotten reports whether a mark at the beginning of a line of text has no end, and is not quoted in a block of code.
+func forgotten(text string, at int, end string) bool {
+	return !strings.Contains(text[at:], end) && (at == 0 || text[at-1] == '\n') && strings.Count(text[:at], "```")%2 == 0
 }
 
 // names reports whether a text has a name that is not part of a longer one.

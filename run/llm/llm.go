@@ -14,6 +14,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http/httptrace"
@@ -132,7 +133,8 @@ type Request struct {
 	Memo      *Memo  `json:"-"` // the Memo of the conversation; may be nil
 
 	// LeftOut is told, with each request, of the tools that the provider does not get, because its format cannot say what
-	// they take, or because it has refused their definition, and why. It may be nil.
+	// they take, or because it has refused their definition, and why; of images and documents, with the tool "". It may
+	// be nil.
 	LeftOut func(tool, reason string) `json:"-"`
 
 	// Whole is told, with each request, why it is sent whole although [Endpoint.Threads] is set. It may be nil.
@@ -339,6 +341,10 @@ const (
 	Broken     ErrorKind = "broken"     // the stream ended early or was garbled; repeat
 	Overflow   ErrorKind = "overflow"   // the context window is full
 )
+
+// ErrNoBody is in the error of a request that was refused with status 400 and not a word. Some servers refuse a
+// conversation that is too long like that, and gateways now and then any request.
+var ErrNoBody = errors.New("refused without a reason")
 
 // An Error is a failure reported by a provider or by the connection to it.
 type Error struct {

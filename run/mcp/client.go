@@ -286,6 +286,7 @@ type peer struct {
 	known     bool          // an earlier connection's list of tools was stored
 
 	mu       sync.Mutex
+	patience time.Time // until when calls of skills wait for the first attempt
 	state    ServerState
 	reason   string
 	disabled bool
@@ -783,10 +784,7 @@ func readable(err error) error {
 // reasonOf is the text of the error that ended a connection.
 func reasonOf(err error) string {
 	text := clip(withoutMethod(err).Error(), 1000)
-	if authority.Unknown(err) {
-		text += ": " + authority.Advice
-	}
-	return text
+	return strings.TrimSuffix(text+": "+authority.Advice(err), ": ")
 }
 
 // withoutMethod removes from the beginning of an SDK's error which message was sent: "calling "tools/list": ".

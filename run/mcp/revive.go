@@ -81,7 +81,7 @@ func asNotFound(res *http.Response) {
 	rest := io.Reader(res.Body)
 	if lostSession().Match(start) {
 		start, rest = nil, strings.NewReader("")
-		res.StatusCode, res.ContentLength = http.StatusNotFound, 0
+		res.StatusCode, res.Status, res.ContentLength = http.StatusNotFound, "404 Not Found", 0
 	}
 	res.Body = struct {
 		io.Reader

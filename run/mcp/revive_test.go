@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -211,4 +213,25 @@ func TestRememberedSkills(t *testing.T) {
 	if len(names) != 1 || names[0] != "srv:greet: Greets people" || c.SkillLists()["srv"] != 1 {
 		t.Errorf("%q, %v", names, c.SkillLists())
 	}
+}
+
+// TestSkillWait: a call, which reads a skill more than once, waits once for a server that does not answer.
+func TestSkillWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Options{}, Server{Name: "s", Open: func(ctx context.Context) (Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		defer c.Close()
+		r := &remoteSkill{p: c.peers[0]}
+		for range 2 {
+			began := time.Now()
+			if _, err := current(t.Context(), r); err == nil || time.Since(began) > skillWait {
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+		}
+		if until := time.Until(c.peers[0].patience); until != 0 {
+			t.Errorf("it waits %v longer", until)
+		}
+	})
 }

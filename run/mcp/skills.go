@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -453,14 +454,22 @@ func (r *remoteSkill) main(ctx context.Context) ([]byte, error) {
 // that, a skill is what the server listed in an earlier run.
 func current(ctx context.Context, r *remoteSkill) (*remoteSkill, error) {
 	r.p.client.Start()
-	t := time.NewTimer(skillWait)
-	defer t.Stop()
+	r.p.mu.Lock()
+	if r.p.patience.IsZero() { // a call reads a skill more than once
+		r.p.patience = time.Now().Add(skillWait)
+	}
+	within, cancel := context.WithDeadline(ctx, r.p.patience)
+	r.p.mu.Unlock()
+	defer cancel()
 	select {
 	case <-r.p.tried:
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-t.C:
-		return nil, fmt.Errorf("the MCP server %s is not connected: it has not answered yet", r.p.server.Name)
+	case <-within.Done():
+	}
+	select {
+	case <-r.p.tried: // perhaps long ago
+	default:
+		return nil, cmp.Or(ctx.Err(), fmt.Errorf("the MCP server %s is not connected: it has not answered yet",
+			r.p.server.Name))
 	}
 	if now := r.p.skillOf(r.listed.URI); now != nil {
 		return now, nil
@@ -468,7 +477,7 @@ func current(ctx context.Context, r *remoteSkill) (*remoteSkill, error) {
 	return r, nil
 }
 
-// skillWait is how long a call of a skill waits for its server.
+// skillWait is how long calls of skills wait for a server that has not answered yet, in all.
 const skillWait = 5 * time.Second
 
 // list returns the URIs of the files beside SKILL.md, for read_mcp_resource; there is no directory.

@@ -612,3 +612,6 @@ func (p *peer) listFile(kind string) string {
 	}
 	return filepath.Join(p.client.opt.State, kind+"-"+p.server.identity()+".json")
 }
+
+// IsLeftOut reports whether a part of a result is the line that stands for an image or document which is left out.
+func IsLeftOut(p llm.Part) bool { return media.IsLeftOut(p.Text) }

@@ -71,10 +71,15 @@ func Fit(m *llm.Media) (out Fitted, err error) {
 
 // Parts returns parts in which all media passed Fit; what did not is one line of text. Parts are not modified.
 func Parts(parts []llm.Part) []llm.Part {
+	all, _ := Told(parts)
+	return all
+}
+
+// Told is Parts, and returns the lines, too, for whoever gave the media.
+func Told(parts []llm.Part) (all []llm.Part, lines []string) {
 	if !slices.ContainsFunc(parts, func(p llm.Part) bool { return p.Media != nil }) {
-		return parts
+		return parts, nil
 	}
-	var all []llm.Part
 	for _, p := range parts {
 		if p.Media == nil {
 			all = append(all, p)
@@ -82,7 +87,8 @@ func Parts(parts []llm.Part) []llm.Part {
 		}
 		f, err := Fit(p.Media)
 		if err != nil {
-			all = append(all, llm.Text(LeftOut(p.Media, err)))
+			line := LeftOut(p.Media, err)
+			all, lines = append(all, llm.Text(line)), append(lines, strings.Trim(line, "[]"))
 			continue
 		}
 		for _, note := range f.Notes {
@@ -91,7 +97,7 @@ func Parts(parts []llm.Part) []llm.Part {
 		p.Media = f.Media
 		all = append(all, p)
 	}
-	return all
+	return all, lines
 }
 
 // LeftOut returns the line that stands for media that Fit refused.
@@ -107,6 +113,12 @@ func LeftOut(m *llm.Media, why error) string {
 	}
 	return fmt.Sprintf("[%s is left out: %s (%s, %s).]", what, oneLine(why.Error()),
 		cmp.Or(oneLine(m.MIME), "unknown type"), plain.Size(int64(len(m.Data))))
+}
+
+// IsLeftOut reports whether a text is such a line.
+func IsLeftOut(s string) bool {
+	return strings.HasPrefix(s, "[The ") && strings.HasSuffix(s, ".]") && strings.Contains(s, " is left out: ") &&
+		!strings.Contains(s, "\n")
 }
 
 // oneLine shortens untrusted text to a piece of a line.

@@ -21,8 +21,20 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
-// Advice says what to do if [Unknown].
-const Advice = "SSL_CERT_FILE or NODE_EXTRA_CA_CERTS may name a file with the certificate of your organisation"
+// Advice says what mends an error about a certificate; "": the error is about something else.
+func Advice(err error) string {
+	var invalid x509.CertificateInvalidError
+	var name x509.HostnameError
+	switch {
+	case Unknown(err):
+		return "SSL_CERT_FILE or NODE_EXTRA_CA_CERTS may name a file with the certificate of your organisation"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "is the clock of this machine right?"
+	case errors.As(err, &name):
+		return "is the address right, or does the network want a login first?"
+	}
+	return ""
+}
 
 const maxFile = 16 << 20
 

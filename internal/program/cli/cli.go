@@ -169,8 +169,10 @@ func exitError(err error) error {
 		return &engine.Error{Err: fmt.Errorf("the queue in %s is damaged: %w", dir, err), Hint: "mv " + dir + " " + dir +
 			".damaged\nknack session list: what tasks have said and done is in their sessions"}
 	}
-	if known, ok := errors.AsType[*engine.Error](err); authority.Unknown(err) && (!ok || known.Hint == "") {
-		return &engine.Error{Err: err, Hint: authority.Advice}
+	if known, ok := errors.AsType[*engine.Error](err); !ok || known.Hint == "" {
+		if advice := authority.Advice(err); advice != "" && !strings.Contains(err.Error(), advice) {
+			return &engine.Error{Err: err, Hint: advice}
+		}
 	}
 	// "if any flags in the group [show yes] are set none of the others can be; [show yes] were all set"
 	if group, ok := strings.CutPrefix(err.Error(), "if any flags in the group ["); ok {

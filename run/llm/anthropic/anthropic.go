@@ -246,6 +246,9 @@ func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
 		d.stop = cmp.Or(ev.Delta.StopReason, d.stop)
 		ev.Usage.Value.into(&d.usage)
 	case "message_stop":
+		if d.stop == "" && len(d.blocks) > 0 { // gateways leave out the event before
+			d.stop = "end_turn"
+		}
 		return d.end(emit)
 	case "message": // a whole answer
 		d.model, d.stop = ev.Model, cmp.Or(ev.StopReason, "end_turn")

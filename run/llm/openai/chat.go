@@ -49,6 +49,7 @@ const (
 	emptyContent     = "content in answers with calls"
 	namedResults     = "names of results"
 	answeredResults  = "an answer after results"
+	textOrCalls      = "no text beside calls"
 	shortIDs         = "IDs of nine characters"
 	notStreamed      = "no stream"
 	placeholderThink = "(not kept)" // in the place of reasoning that a server wants but never sent
@@ -65,7 +66,7 @@ var chatMends = []wire.Mend{
 	{Name: allReasoning, Words: [][]string{{"reasoning_content", "missing"}, {"reasoning_content", "passed back"},
 		{"reasoning_content", "required"}}},
 	{Name: noReasoning, Fields: []string{"reasoning_content", "reasoning_details", "reasoning_text", "'reasoning'",
-		".reasoning"}},
+		".reasoning"}, Words: [][]string{{"both content and thinking"}}},
 	{Name: systemAsUser, Applies: hasSystem, Words: [][]string{{"system role not supported"},
 		{"system", "role", "not support"}, {"unexpected message role"}, {"invalid role", "system"},
 		{"unknown variant `system`"}, {"system message", "not support"}, {"only user and assistant roles"}}},
@@ -77,6 +78,8 @@ var chatMends = []wire.Mend{
 	wire.NoImages,
 	{Name: answeredResults, Applies: hasCalls, Words: [][]string{{"unexpected role", "after role"},
 		{"roles must alternate"}, {"expected last role"}}},
+	{Name: textOrCalls, Applies: hasCalls, Words: [][]string{{"content", "tool_calls", "not both"},
+		{"either content or tool"}}},
 	{Name: shortIDs, Applies: hasCalls, Words: [][]string{{"tool call id", "length of 9"},
 		{"tool call ids", "alphanumeric"}}},
 	{Name: notStreamed, Words: [][]string{{"verified to stream"}, {"streaming is not supported"},
@@ -272,6 +275,9 @@ func (x *chatRequest) answer(m llm.Message, current bool) chatMessage {
 		default:
 			text = append(text, p.Text)
 		}
+	}
+	if x.made[textOrCalls] && len(out.ToolCalls) > 0 {
+		text = nil
 	}
 	if len(text) > 0 || x.made[emptyContent] {
 		out.Content = strings.Join(text, "\n")

@@ -35,7 +35,8 @@ func full() *llm.Request {
 		Messages: []llm.Message{
 			wiretest.User(llm.Text("hi"), llm.Part{Media: image}), answer(call("call_49c89af0")),
 			wiretest.User(result("call_49c89af0"), llm.Text("go on")),
-			answer(thinking("reasoning_content"), thinking("SIG"), call("b")), wiretest.User(result("b")),
+			answer(thinking("reasoning_content"), thinking("SIG"), llm.Text("I look."), call("b")),
+			wiretest.User(result("b")),
 		},
 	}
 }
@@ -115,6 +116,34 @@ func TestRefusedForGood(t *testing.T) {
 	}
 	if len(sent) != 4 || !strings.Contains(sent[2], "stream_options") {
 		t.Errorf("%d requests: %q", len(sent), sent)
+	}
+}
+
+// TestBlind: it is told that a model gets no images, with each request that would have some.
+func TestBlind(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); bytes.Contains(body, []byte("image_url")) {
+			w.WriteHeader(http.StatusInternalServerError)
+			io.WriteString(w, `{"error":{"code":500,"message":"image input is not supported","type":"server_error"}}`)
+			return
+		}
+		io.WriteString(w, everyAnswer)
+	}))
+	defer s.Close()
+	m := openai.Chat(llm.Endpoint{Name: "m", BaseURL: s.URL, Info: llm.Info{ID: "test/m"}})
+	told := 0
+	for _, req := range []*llm.Request{full(), full(), wiretest.Hello()} {
+		req.LeftOut = func(tool, reason string) {
+			if told++; tool != "" || reason == "" {
+				t.Errorf("%q: %s", tool, reason)
+			}
+		}
+		if _, err := llm.Ask(t.Context(), m, req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if told != 2 {
+		t.Errorf("told %d times", told)
 	}
 }
 

@@ -34,7 +34,7 @@ func (r *readCall) image(mime string) (tool.Result, error) {
 		text = fmt.Sprintf("Read %s: %s, %s", r.name(), mime, plain.Size(r.size))
 	}
 	switch {
-	case !r.model.Vision:
+	case !r.model.Vision && r.model.Window > 0: // one that is in no table may see: a server that refuses images says so
 		return tool.Text(text + "\n[The current model does not see images: the image is omitted.]"), nil
 	case err != nil:
 		return tool.Text(text + "\n[The image is omitted: " + err.Error() + ".]"), nil

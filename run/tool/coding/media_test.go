@@ -124,10 +124,14 @@ func TestReadImages(t *testing.T) {
 		"Read broken: image/png, 12B\n[The image is omitted: it cannot be decoded: ") {
 		t.Errorf("broken: %q", got)
 	}
-	blind := newFixture(t, FileOptions{Model: func() llm.Info { return llm.Info{} }}, "p="+pngOf(t, small))
+	blind := newFixture(t, FileOptions{Model: func() llm.Info { return llm.Info{Window: 1000} }}, "p="+pngOf(t, small))
 	got, res := blind.call(t, "read", `{"path":"p"}`)
 	if len(res.Parts) != 1 || !strings.Contains(got, "[The current model does not see images: the image is omitted.]") {
 		t.Errorf("without vision: %q", got)
+	}
+	unknown := newFixture(t, FileOptions{Model: func() llm.Info { return llm.Info{} }}, "p="+pngOf(t, small))
+	if _, res := unknown.call(t, "read", `{"path":"p"}`); len(res.Parts) != 2 {
+		t.Errorf("of which nothing is known: %d parts", len(res.Parts))
 	}
 }
 

@@ -79,6 +79,9 @@ func (m *Mends) Stream(f schema.Format, req *llm.Request, possible []Mend,
 					m.mu.Lock()
 					m.made = maps.Clone(made)
 					m.mu.Unlock()
+					if made[NoImages.Name] && req.LeftOut != nil && hasMedia(req) {
+						req.LeftOut("", "the provider refuses images for this model")
+					}
 				}
 				if !yield(ev, err) {
 					return

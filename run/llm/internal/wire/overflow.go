@@ -30,6 +30,8 @@ var overflowWords = [...]string{
 	"input length should be",              // Alibaba
 	"max tokens allowed",                  // gateways
 	"contextwindowexceeded",               // LiteLLM
+	"token indices sequence length",       // vLLM for Ascend
+	"prefill context too large",           // oMLX
 }
 
 // notOverflowWords are in messages about something else that has a limit.

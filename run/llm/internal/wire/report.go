@@ -63,6 +63,16 @@ func StatusError(e *llm.Endpoint, status int, header http.Header, body []byte) *
 			err.Kind = report{Message: text}.kind(status)
 		}
 	}
+	switch status { // these are not of the provider
+	case http.StatusProxyAuthRequired:
+		err.Kind, err.Message = llm.Invalid, e.Info.ID+": "+proxyPassword
+	case http.StatusNetworkAuthenticationRequired:
+		err.Kind, err.Message = llm.Invalid, e.Info.ID+": the network wants a login first: open any page in a browser"
+	}
+	if status == http.StatusBadRequest && (len(bytes.TrimSpace(body)) == 0 || strings.Contains(r.Message, "(no body)")) {
+		err.Kind, err.Err = llm.Broken, llm.ErrNoBody
+		err.Message += " without a reason: is the conversation too long?"
+	}
 	return err
 }
 
@@ -87,7 +97,8 @@ func IsReport(data []byte) bool { return parseReport(data).Message != "" }
 func (n *notEvents) err(e *llm.Endpoint) *llm.Error {
 	out := &llm.Error{Kind: llm.Broken, Message: redact(e.Info.ID+": "+n.Error(), e.Key), Err: n}
 	if _, page := pageTitle(n.text); page {
-		out.Kind, out.Message = llm.Invalid, out.Message+": is the base URL the address of the API?"
+		out.Kind, out.Message = llm.Invalid, out.Message+
+			": is the base URL the address of the API, or does the network want a login first?"
 	}
 	return out
 }
@@ -103,7 +114,7 @@ func parseReport(data []byte) report {
 	if json.Unmarshal(data, &b) != nil {
 		return report{Message: textOf(data)}
 	}
-	for _, inner := range []json.RawMessage{b.Error, b.Errors, b.Base} {
+	for _, inner := range []json.RawMessage{b.Error, b.Errors, b.Base, object(b.Message)} {
 		if r := parseReport(inner); len(inner) > 0 && (r.Message != "" || r.Type != "" || r.Code != "") {
 			r.Type, r.Code = cmp.Or(r.Type, textOf(b.Type)), cmp.Or(r.Code, textOf(b.Code))
 			r.Message = cmp.Or(r.Message, textOf(b.Message), textOf(b.Detail))
@@ -119,6 +130,14 @@ func parseReport(data []byte) report {
 	r.addMetadata(b.Metadata)
 	r.addDetails(b.Details)
 	return r
+}
+
+// object returns a value that is an object, else nil.
+func object(data json.RawMessage) json.RawMessage {
+	if bytes.HasPrefix(data, []byte("{")) {
+		return data
+	}
+	return nil
 }
 
 // addMetadata adds what the upstream of a gateway said to a message such as "Provider returned error".
@@ -228,6 +247,9 @@ func (r report) kind(status int) llm.ErrorKind {
 	case status != 401 && status != 403 && status != 429 && overflows(r.Message): // whatever type a server gives it
 		return llm.Overflow
 	}
+	if strings.Contains(r.Message, "requires more system memory") { // Ollama, with 500: the next time, too
+		return llm.Invalid
+	}
 	for _, word := range [...]string{r.Code, r.Type, r.Status} {
 		// Gateways write "api_error" into the body of any error.
 		if kind := wordKind(word); kind != "" && !(isFinal(status) && (&llm.Error{Kind: kind}).Temporary()) {
@@ -245,7 +267,7 @@ func (r report) kind(status int) llm.ErrorKind {
 		return llm.Overloaded
 	case status >= 500, status == 408, status == 409, status == 425:
 		return llm.Server
-	case status == 0 && passes(r.Message):
+	case status == 0 && passes(r.Message), status == 400 && crashed(r.Message):
 		return llm.Server
 	case refusesKey(r.Message):
 		return llm.Auth
@@ -285,6 +307,12 @@ func isFinal(status int) bool {
 func refusesKey(message string) bool {
 	m := strings.ToLower(message)
 	return strings.Contains(m, "incorrect api key") || strings.Contains(m, "invalid api key")
+}
+
+// crashed recognises what a server says with status 400 while it has no model that runs; it starts one for the next
+// request.
+func crashed(message string) bool {
+	return hasAny(strings.ToLower(message), "model has crashed", "model unloaded", "model is unloaded", "channel error")
 }
 
 // passes reports whether an error without a status and without a known code will pass: its message is all that is

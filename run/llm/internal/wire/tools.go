@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/knack-agent/knack/run/llm"
@@ -145,9 +144,8 @@ func namedTools(message string, sent []llm.ToolSpec) (all []int) {
 			return all
 		}
 	}
-	if !refusedTool().word.MatchString(message) || strings.Contains(message, "messages.") ||
-		strings.Contains(message, "messages[") {
-		return nil
+	if !refusedTool().word.MatchString(message) || hasAny(message, "messages.", "messages[", "tool_calls") {
+		return nil // it is about a call
 	}
 	for _, match := range refusedTool().name.FindAllStringSubmatch(message, -1) {
 		add(slices.IndexFunc(sent, func(t llm.ToolSpec) bool { return t.Name == match[1] }))

@@ -215,26 +215,32 @@ func checkHeader(e *llm.Endpoint, header http.Header) error {
 	return nil
 }
 
+const proxyPassword = "the proxy asks for a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"
+
 // unreachable explains why the provider could not be reached. The kind is Broken if another attempt may
 // succeed, and Invalid if not.
 func unreachable(err error) (llm.ErrorKind, string) {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var name *net.DNSError
+	var late net.Error
 	address, proxy := dialed(err)
 	switch {
 	case proxy && errors.Is(err, syscall.ECONNREFUSED):
 		return llm.Invalid, fmt.Sprintf("no server answers at %s, which HTTPS_PROXY or the setting proxy names", address)
 	case strings.HasSuffix(err.Error(), http.StatusText(http.StatusProxyAuthRequired)):
-		return llm.Invalid, "the proxy asks for a name and a password: HTTPS_PROXY=http://NAME:PASSWORD@HOST:PORT"
+		return llm.Invalid, proxyPassword
 	case authority.Unknown(err):
-		return llm.Invalid, "the certificate of the server is signed by nobody this machine trusts: " + authority.Advice
-	case errors.As(err, &certificate), errors.Is(err, errRedirect):
+		return llm.Invalid, "the certificate of the server is signed by nobody this machine trusts: " +
+			authority.Advice(err)
+	case errors.As(err, &certificate):
+		return llm.Invalid, strings.TrimSuffix(certificate.Error()+": "+authority.Advice(err), ": ")
+	case errors.Is(err, errRedirect):
 		return llm.Invalid, err.Error()
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return llm.Invalid, "the server does not speak https: does its address begin with http?"
 	case errors.As(err, &name) && name.IsNotFound:
-		return llm.Invalid, fmt.Sprintf("there is no host %s: check the address and the network", name.Name)
+		return llm.Invalid, fmt.Sprintf("there is no host %s: check the address, the network and HTTPS_PROXY", name.Name)
 	case errors.As(err, &name):
 		return llm.Broken, fmt.Sprintf("the address of %s cannot be looked up: is there a network?", name.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -242,6 +248,9 @@ func unreachable(err error) (llm.ErrorKind, string) {
 		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", address)
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
 		return llm.Broken, "the provider cannot be reached: is there a network?"
+	case errors.As(err, &late) && late.Timeout() && address != "the address":
+		return llm.Broken, fmt.Sprintf("nothing answers from %s: is there a network, or does it want a proxy "+
+			"(HTTPS_PROXY)?", address)
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF):
 		return llm.Broken, "the connection was lost"
 	}
@@ -353,7 +362,8 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 // giveBack ends the count of this answer's bytes.
 func (w *watchedReader) giveBack() { w.all.Take(-w.taken) }
 
-var errRedirect = errors.New("redirected to another host: the key is not sent there")
+var errRedirect = errors.New("redirected to another host, where the key is not sent: is the base URL right, or does " +
+	"the network want a login first?")
 
 // client returns a copy of e's client that refuses redirects to another host, which would receive the
 // key: net/http removes Authorization on such a redirect, but not the vendors' own key headers.

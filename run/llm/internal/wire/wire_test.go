@@ -172,7 +172,7 @@ func TestUnreachable(t *testing.T) {
 		want string
 	}{
 		{dial(&net.DNSError{Name: "box", Err: "no such host", IsNotFound: true}), llm.Invalid,
-			"there is no host box: check the address and the network"},
+			"there is no host box: check the address, the network and HTTPS_PROXY"},
 		{dial(&net.DNSError{Name: "box", Err: "server misbehaving"}), llm.Broken,
 			"the address of box cannot be looked up: is there a network?"},
 		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), llm.Broken,
@@ -187,6 +187,14 @@ func TestUnreachable(t *testing.T) {
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}, llm.Invalid,
 			"the certificate of the server is signed by nobody this machine trusts: SSL_CERT_FILE or " +
 				"NODE_EXTRA_CA_CERTS may name a file with the certificate of your organisation"},
+		{&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired, Detail: "today"}},
+			llm.Invalid, "tls: failed to verify certificate: x509: certificate has expired or is not yet valid: today: " +
+				"is the clock of this machine right?"},
+		{&tls.CertificateVerificationError{Err: x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"a"}},
+			Host: "b"}}, llm.Invalid, "tls: failed to verify certificate: x509: certificate is valid for a, not b: is the " +
+			"address right, or does the network want a login first?"},
+		{dial(os.ErrDeadlineExceeded), llm.Broken,
+			"nothing answers from 127.0.0.1:11434: is there a network, or does it want a proxy (HTTPS_PROXY)?"},
 		{fmt.Errorf("dial: %w", syscall.ECONNREFUSED), llm.Broken, "no server answers at the address: is it running?"},
 		{dial(os.NewSyscallError("read", syscall.ECONNRESET)), llm.Broken, "the connection was lost"},
 		{io.ErrUnexpectedEOF, llm.Broken, "the connection was lost"},
