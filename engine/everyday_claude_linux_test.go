@@ -63,7 +63,10 @@ func runClaude(t *testing.T, program string, day everyday) (asked int) {
 		}
 		switch call.Name {
 		case "bash":
-			answer = llmtest.Use("Bash", map[string]any{"command": in["command"], "description": "Runs it"})
+			answer = llmtest.Use("Bash", map[string]any{"command": in["command"], "description": "Runs it",
+				"run_in_background": in["background"] == true})
+		case "bash_kill": // it names its commands otherwise
+			continue
 		case "read":
 			answer = llmtest.Use("Read", map[string]any{"file_path": path})
 		case "write":
