@@ -111,6 +111,12 @@ func (r *reader) words(c *SimpleCommand, name string) {
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
 		v, single := w.Value()
+		if w.Glob && len(w.Values) == 1 { // --include=*.go is that option, whatever files there are
+			flag, _, has := strings.Cut(w.Values[0], "=")
+			if has && strings.HasPrefix(flag, "--") && !strings.ContainsAny(flag, "*?[\\") {
+				v, single = w.Values[0], true
+			}
+		}
 		option := single && len(v) > 1 && v[0] == '-' && !ended
 		if !single && !ended {
 			for _, s := range w.Values {
