@@ -108,8 +108,8 @@ func (l *live) note(a engine.Asking, _ session.State) *session.Note {
 	}
 	var lines []string
 	for name, tasks := range l.untold {
-		lines = append(lines, fmt.Sprintf("Tasks of the batch %s wait for an answer that only the user can give, who was told "+
-			"of it: %s.", plain.Line(name), plain.List(tasks, 10)))
+		lines = append(lines, fmt.Sprintf("Tasks of the batch %s wait for an answer that only the user can give, who was "+
+			"told of it: %s.", plain.Line(name), plain.List(tasks, 10)))
 	}
 	slices.Sort(lines)
 	clear(l.untold)

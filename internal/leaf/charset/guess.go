@@ -51,8 +51,8 @@ type language struct {
 }
 
 var latin = []language{
-	{"éèêëàâçîïôùûœæ«»°’", nil}, {"äöüßé", nil}, {"áéíóúñüç¿¡ºª", nil}, {"ãõáéíóúâêôàç", nil}, {"àèéìòù", nil}, {"åäöæøéü", nil},
-	{"áéíóúýþðæö", nil},
+	{"éèêëàâçîïôùûœæ«»°’", nil}, {"äöüßé", nil}, {"áéíóúñüç¿¡ºª", nil}, {"ãõáéíóúâêôàç", nil}, {"àèéìòù", nil},
+	{"åäöæøéü", nil}, {"áéíóúýþðæö", nil},
 	{"ąćęłńóśźż„”", []Encoding{Windows1250, Latin2}}, {"áčďéěíňóřšťúůýžĺľôä", []Encoding{Windows1250, Latin2}},
 	{"áéíóöőúüű", []Encoding{Windows1250, Latin2}}, {"čćšđž", []Encoding{Windows1250, Latin2}},
 	{"çğıöşüâîéİ", []Encoding{Windows1254}},

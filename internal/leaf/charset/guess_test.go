@@ -101,8 +101,8 @@ func TestFourBytes(t *testing.T) {
 
 // What is no text is not taken for UTF-16, and terminals' escapes are not taken for Japanese.
 func TestNotGuessed(t *testing.T) {
-	for _, data := range []string{"a\x00b\n", "\x00\x01\x02\x03", "\x7fELF\x02\x01\x01\x00\x00\x00", "a\x00", "GIF89a\x01\x00\x01\x00",
-		"a\x00b\x00\x00\x00", "\x1b[31mred\x1b[0m $B(B\n", "\x1b$B1", "\x1b$)C\x0e!!\n", "x\x1b$B&\x1b[0m\n"} {
+	for _, data := range []string{"a\x00b\n", "\x00\x01\x02\x03", "\x7fELF\x02\x01\x01\x00\x00\x00", "a\x00",
+		"GIF89a\x01\x00\x01\x00", "a\x00b\x00\x00\x00", "\x1b[31mred\x1b[0m $B(B\n", "\x1b$B1", "\x1b$)C\x0e!!\n", "x\x1b$B&\x1b[0m\n"} {
 		if e := Detect([]byte(data)); e != UTF8 {
 			t.Errorf("%q: %v", data, e)
 		}
