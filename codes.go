@@ -78,6 +78,7 @@ const (
 	CodeFlagUnknown       Code = "flag-unknown"
 	CodeCheckpoint        Code = "checkpoint" // a file that /undo cannot restore
 	CodeWorktree          Code = "worktree"   // what an agent's worktree contains
+	CodeBatchWaits        Code = "batch-waits"
 )
 
 // Problems of MCP servers.

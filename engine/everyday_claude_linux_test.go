@@ -17,7 +17,7 @@ import (
 )
 
 // TestEverydayClaude counts the questions that Claude Code asks in the sessions of testdata/everyday, if KNACK_CLAUDE
-// is its program: none of them asks more questions here, wherever it runs. Each is answered with one yes, as in
+// is its program: none of them that has a rule for its hosts asks more questions here, wherever it runs. Each is answered with one yes, as in
 // TestEveryday.
 func TestEverydayClaude(t *testing.T) {
 	program := os.Getenv("KNACK_CLAUDE")
@@ -36,7 +36,7 @@ func TestEverydayClaude(t *testing.T) {
 			asked := runClaude(t, program, day)
 			t.Logf("Claude Code asks %d questions, Knack %v", asked, day.asks)
 			for at, n := range day.asks {
-				if n > asked {
+				if n > asked && !day.closed { // its commands reach every host, so it asks about none
 					t.Errorf("Knack asks %d questions in the place %d", n, at)
 				}
 			}
@@ -63,7 +63,10 @@ func runClaude(t *testing.T, program string, day everyday) (asked int) {
 		}
 		switch call.Name {
 		case "bash":
-			answer = llmtest.Use("Bash", map[string]any{"command": in["command"], "description": "Runs it"})
+			answer = llmtest.Use("Bash", map[string]any{"command": in["command"], "description": "Runs it",
+				"run_in_background": in["background"] == true})
+		case "bash_kill": // it names its commands otherwise
+			continue
 		case "read":
 			answer = llmtest.Use("Read", map[string]any{"file_path": path})
 		case "write":
@@ -112,6 +115,9 @@ func runClaude(t *testing.T, program string, day everyday) (asked int) {
 			} `json:"request"`
 		}
 		switch {
+		case server.Left() == 0: // it waits for what runs in the background
+			cmd.Process.Kill()
+			return asked
 		case err != nil:
 			t.Fatalf("it ended: %v; %d answers are left", err, server.Left())
 		case json.Unmarshal([]byte(line), &m) != nil:

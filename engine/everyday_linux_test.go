@@ -39,6 +39,7 @@ const (
 // it asks in each place.
 type everyday struct {
 	needs   []string
+	closed  bool // no rule opens the registry: who runs a command is asked about it
 	asks    [places]int
 	calls   []llmtest.Answer
 	prints  []string // the whole of what a command prints; of another call, a part
@@ -46,7 +47,7 @@ type everyday struct {
 	files   []string
 }
 
-// readEveryday reads a session. Its lines are "need PROGRAM", "asks N N N", "$ COMMAND" or "@TOOL INPUT", each followed
+// readEveryday reads a session. Its lines are "need PROGRAM", "closed", "asks N N N", "$ COMMAND" or "@TOOL INPUT", each followed
 // by what it prints. Without a sandbox, temp stands for /tmp.
 func readEveryday(t *testing.T, file, registry, temp string) (e everyday) {
 	t.Helper()
@@ -61,6 +62,8 @@ func readEveryday(t *testing.T, file, registry, temp string) (e everyday) {
 		switch {
 		case word == "need":
 			e.needs = append(e.needs, strings.Fields(rest)...)
+		case word == "closed":
+			e.closed = true
 		case word == "asks":
 			if n, err := fmt.Sscan(rest, &e.asks[0], &e.asks[1], &e.asks[2]); n != places {
 				t.Fatal(file, err)
@@ -87,7 +90,8 @@ func readEveryday(t *testing.T, file, registry, temp string) (e everyday) {
 
 // TestEveryday: approved, ordinary work ends in the sandbox and behind a command prefix as it does in a shell, and asks
 // no more there. Every second session runs in the sandbox, every tenth in the other places, and all where KNACK_EVERYDAY
-// is set. Packages come from a registry on the loopback interface, to which a rule opens commands the way.
+// is set. Packages come from a registry on the loopback interface, to which a rule opens commands the way; sessions that
+// are closed have none.
 func TestEveryday(t *testing.T) {
 	registry := everydayRegistry(t)
 	files, err := filepath.Glob("testdata/everyday/*.txtar")
@@ -141,7 +145,9 @@ func runEveryday(t *testing.T, at int, file, registry string) {
 	day.skipWithout(t)
 	p := newFixture(t, append(day.files, everydayGit...)...)
 	o := p.options(llmtest.New(append(day.calls, llmtest.Reply("done"))...))
-	o.Values["permissions.allow"] = []string{"Network(" + strings.TrimPrefix(registry, "http://") + ")"}
+	if !day.closed {
+		o.Values["permissions.allow"] = []string{"Network(" + strings.TrimPrefix(registry, "http://") + ")"}
+	}
 	o.Values["sandbox.mode"] = "off"
 	switch at {
 	case sandboxed:

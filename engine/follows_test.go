@@ -30,7 +30,8 @@ func (k *kept) Start(_ context.Context, _ string, _ batch.Input, seen map[string
 	k.seen = seen
 	return "started", nil
 }
-func (*kept) Status(context.Context, string, string) (string, error) { return "fine", nil }
+func (*kept) Waits(context.Context, string, string, func(batch.Waiting)) {}
+func (*kept) Status(context.Context, string, string) (string, error)     { return "fine", nil }
 func (k *kept) Create(_ context.Context, _ string, s schedule.Schedule) (schedule.Schedule, string, error) {
 	k.one = s.Seen
 	return s, "", nil

@@ -293,15 +293,15 @@ func (j *judge) walk(dir string, visit func(name string, e fs.DirEntry) error) (
 }
 
 // protectedBelow returns a protected name below a directory of the workspace; "" if there is none. It looks where the
-// sandbox looks, which closes the file to the command.
-func (j *judge) protectedBelow(n pathNames) (found string) {
+// sandbox looks, which closes the file to the command. With secrets, a file that has some counts, too.
+func (j *judge) protectedBelow(n pathNames, secrets bool) (found string) {
 	const maxFiles = 5000
 	if !j.confined() || !j.paths.inside(n) {
 		return ""
 	}
 	for _, root := range j.paths.roots() {
 		rel, ok := subpath.Rel(root, n.target())
-		if ok && (rel == "." || slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), Unwatched)) {
+		if ok && slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), Unwatched) {
 			return ""
 		}
 	}
@@ -313,7 +313,8 @@ func (j *judge) protectedBelow(n pathNames) (found string) {
 		case e.IsDir() && Unwatched(e.Name()):
 			return fs.SkipDir
 		}
-		if pat, at := j.paths.protectedName(name); pat != "" && len(at) == len(name) {
+		pat, at := j.paths.protectedName(name)
+		if pat != "" && len(at) == len(name) || secrets && !e.IsDir() && KeyFile(e.Name()) {
 			found = strings.TrimPrefix(name, n.target()+"/")
 		}
 		return nil

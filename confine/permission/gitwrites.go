@@ -188,7 +188,7 @@ func (g *Git) written(ctx context.Context, dir string, words []string, confined 
 			return nil
 		}
 	case "checkout", "switch", "restore", "merge", "pull", "cherry-pick", "revert", "rebase", "stash", "reset",
-		"read-tree", "checkout-index", "apply", "am", "bisect", "rm", "worktree", "sparse-checkout", "submodule":
+		"read-tree", "checkout-index", "apply", "am", "bisect", "rm", "clean", "worktree", "sparse-checkout", "submodule":
 	default:
 		return nil
 	}
@@ -480,6 +480,7 @@ var gitValued = map[string]gitOptions{
 	"apply":       {"pC", "--exclude --include --directory --whitespace --build-fake-ancestor"},
 	"am":          {"pC", "--exclude --include --directory --whitespace --patch-format"},
 	"rm":          {"", "--pathspec-from-file"},
+	"clean":       {"e", "--exclude"},
 	"add":         {"", "--chmod --pathspec-from-file"},
 	"commit": {"mFcCt", "--message --file --author --date --template --reuse-message --reedit-message --fixup --squash " +
 		"--trailer --cleanup --pathspec-from-file"},
@@ -650,6 +651,20 @@ func (t *worktree) add(sub string, args []string, confined bool) {
 	case "rm":
 		if !has("--cached") {
 			t.collect(t.run(append([]string{"ls-files", "-z"}, t.specs(slices.Concat(ops, after))...)...))
+		}
+	case "clean":
+		list := []string{"ls-files", "-z", "--others"}
+		if has("-X") {
+			list = append(list, "--ignored")
+		}
+		if !has("-x") {
+			list = append(list, "--exclude-standard")
+		}
+		if confined && !has("-n", "--dry-run") { // git says what it could not remove, and goes on
+			t.collect(t.run(append(list, t.specs(slices.Concat(ops, after))...)...))
+			maps.DeleteFunc(t.names, func(name string, _ bool) bool {
+				return slices.ContainsFunc(strings.Split(name, "/"), Unwatched)
+			})
 		}
 	case "apply", "am":
 		t.patches(sub, ops, options)

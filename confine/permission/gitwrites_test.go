@@ -252,6 +252,8 @@ func TestGitOwnFiles(t *testing.T) {
 	g.write("repo/sub/.vscode/settings.json", "x")
 	g.write("repo/plain/a.txt", "x")
 	g.write("repo/node_modules/p/.vscode/settings.json", "x")
+	g.write("repo/keys/.env", "x")
+	g.write("repo/.git/info/exclude", ".env\nnode_modules\n")
 	const config = ".git/config"
 	git := permission.NewGitSoon(g.repo)
 	for line, want := range map[string]string{
@@ -266,13 +268,17 @@ func TestGitOwnFiles(t *testing.T) {
 		"git worktree remove ../far": "../far .git/worktrees/far",
 		"git submodule status":       "", "git submodule init": config + " .git/modules",
 		"rm -rf sub": "sub", "rm -r sub plain": "sub", "rm -r plain sub": "sub", "rm -rd sub": "sub", "rm -rf plain": "",
+		"find sub -delete": "sub", "find sub -mindepth 1 -type f -delete": "sub", "find sub -name '*.o' -delete": "",
+		"find plain -delete": "", "find sub": "", "find keys -delete": "keys", "rm -rf keys": "keys", "find . -delete": ".",
+		"find . -name a -delete": "", "git clean -fd": "sub/.vscode/settings.json", "git clean -fdn": "",
+		"git clean -fdx": "keys/.env sub/.vscode/settings.json", "git clean -fd plain": "",
 		"rm -rf node_modules": "", "cp -r sub copy": "copy", "cp -r plain copy": "",
 		"git config user.name A && rm -rf sub": config + " sub",
 	} {
 		for _, confined := range []bool{true, false} {
 			place := permission.PathContext{Dir: g.repo, Roots: []string{g.repo}, Home: filepath.Join(g.top, "home"),
 				GitEnv: true, Git: git, Confined: func() bool { return confined }}
-			rules := permission.Rules{Allow: rulesOf(t, "Bash(git *) | Bash(rm *) | Bash(cp *)", permission.User)}
+			rules := permission.Rules{Allow: rulesOf(t, "Bash(git *) | Bash(rm *) | Bash(cp *) | Bash(find *)", permission.User)}
 			d := rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: permission.KindBash, Text: line})
 			var asked []string
 			for _, s := range d.Subjects {
@@ -288,6 +294,47 @@ func TestGitOwnFiles(t *testing.T) {
 			}
 			if !confined && got != "" {
 				t.Errorf("%s: asks for %q without a sandbox", line, got)
+			}
+		}
+	}
+}
+
+// TestOptionWithPattern: an option whose value is a pattern is that option.
+func TestOptionWithPattern(t *testing.T) {
+	g := newGitGround(t)
+	place := permission.PathContext{Dir: g.repo, Roots: []string{g.repo}, Home: filepath.Join(g.top, "home")}
+	for line, want := range map[string]permission.Verdict{"grep -rn --include=*.go x plain": permission.Allow,
+		"grep -rn --include=*.{go,c} --exclude-dir=v* x plain": permission.Allow, "grep -rn -*.go x plain": permission.Ask,
+		"grep -rn --*=x x plain": permission.Ask, "sort --outp*=x a": permission.Ask, "sort --output=*.x a": permission.Ask,
+		"rg --pre=*.sh x": permission.Ask} {
+		d := permission.Rules{}.Decide(t.Context(), permission.Default, place,
+			permission.Subject{Kind: permission.KindBash, Text: line})
+		if d.Verdict != want {
+			t.Errorf("%s: %v, %s", line, d.Verdict, d.Reason)
+		}
+	}
+}
+
+// TestRemovedSecrets: who approves that a file with secrets goes or gets another name opens it for that.
+func TestRemovedSecrets(t *testing.T) {
+	g := newGitGround(t)
+	g.write("repo/.env", "x")
+	g.write("repo/sub/.env.local", "x")
+	for line, want := range map[string]string{"rm .env": ".env", "mv .env .env.old": ".env",
+		"mv a.env sub/.env.local": "sub/.env.local", "unlink sub/.env.local": "sub/.env.local", "rm a.txt": "", "rm .env.example": "", "rm missing/.env": ""} {
+		for _, confined := range []bool{true, false} {
+			place := permission.PathContext{Dir: g.repo, Roots: []string{g.repo}, Home: filepath.Join(g.top, "home"),
+				Confined: func() bool { return confined }}
+			d := permission.Rules{}.Decide(t.Context(), permission.Default, place,
+				permission.Subject{Kind: permission.KindBash, Text: line})
+			got := ""
+			for _, s := range d.Subjects {
+				if s.Verdict == permission.Ask && s.Kind == permission.KindRead {
+					got, _ = filepath.Rel(g.repo, s.Text)
+				}
+			}
+			if filepath.ToSlash(got) != want && confined || got != "" && !confined {
+				t.Errorf("%s: asks to read %q, want %q (confined: %t)", line, got, want, confined)
 			}
 		}
 	}

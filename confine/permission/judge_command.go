@@ -385,6 +385,10 @@ func (j *judge) removes(c *bash.SimpleCommand, f *bash.File, n pathNames) string
 	name, _ := c.Words[0].Value()
 	switch path.Base(name) {
 	case "rm", "rmdir", "mv", "shred", "unlink":
+	case "find":
+		if !f.Tree {
+			return ""
+		}
 	default:
 		return ""
 	}
@@ -454,12 +458,18 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					moves := path.Base(program) == "mv" || c.Git && c.Subcommand > 0 && c.Words[c.Subcommand].Is("mv")
 					sub.Replace = a.Write && moves && j.paths.protected(n) != ""
 					if a.Write && !sub.Replace {
-						sub.Holds = j.holds(path.Base(program), n, copied)
+						sub.Holds = j.holds(path.Base(program), a, n, copied)
+					}
+					if a.Write && (moves || slices.Contains(removing, path.Base(program))) {
+						j.removedSecret(sub, n, judgedFree)
 					}
 					if kind == KindRead && a.Word != nil && a.Word.Glob && j.closed(n) {
 						continue // the command reads those that it may
 					}
 					if why := j.removes(c, a, n); why != "" {
+						if sub.Holds != "" {
+							sub.Text = n.target() // the sandbox opens it
+						}
 						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, "")
 						continue
 					}
@@ -467,7 +477,7 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 						j.endless(sub, n)
 					}
 					if kind == KindRead && path.Base(program) == "cp" {
-						copied = cmp.Or(copied, j.protectedBelow(n))
+						copied = cmp.Or(copied, j.protectedBelow(n, false))
 					}
 					if a.Write && judgedFree != nil && (allowed == nil && j.confined() && !j.paths.inside(n) || j.shut(sub, n)) {
 						j.outerFile(sub, path.Base(program), n, c, i)
@@ -532,15 +542,26 @@ func sources(c *bash.SimpleCommand, program string, k int) (names []string) {
 
 // holds returns a protected name in a directory that a program removes or copies; "": there is none. The sandbox does not
 // let such a file be removed or made unless the directory is open to the command.
-func (j *judge) holds(program string, n pathNames, copied string) string {
+func (j *judge) holds(program string, f *bash.File, n pathNames, copied string) string {
 	switch {
 	case n.unknownReason != "":
-	case program == "rm":
-		return j.protectedBelow(n)
+	case program == "rm", program == "find" && f.Tree:
+		return j.protectedBelow(n, true)
 	case program == "cp" && j.confined() && j.paths.inside(n):
 		return copied
 	}
 	return ""
+}
+
+// removing are programs that remove the files they name, or give them other names.
+var removing = []string{"rm", "mv", "unlink", "shred"}
+
+// removedSecret judges a file with secrets that a program removes or renames: the sandbox hides it, and nothing can be
+// done with what it hides.
+func (j *judge) removedSecret(s Subject, n pathNames, allowed *Judged) {
+	if j.confined() && n.unknownReason == "" && KeyFile(path.Base(n.target())) && j.paths.exists(n.target()) {
+		j.file(Subject{Kind: KindRead, Text: s.Text, Tool: s.Tool, Aliases: s.Aliases}, n, allowed, false)
+	}
 }
 
 // ruledWords judges the words of a command that may do anything with them: none may name a file that a rule denies, and

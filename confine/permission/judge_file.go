@@ -105,6 +105,9 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 			builtin = ReasonProtected + pat
 		} else if s.Holds != "" {
 			builtin = ReasonProtected + s.Holds + reasonHeld
+			if pat := keyFile(path.Base(s.Holds)); pat != "" {
+				builtin = ReasonSecret + pat + reasonHeld
+			}
 		} else if s.Replace { // a new repository, or a file that the sandbox hides
 			builtin = reasonReplaced
 			if pat := keyFile(path.Base(n.target())); pat != "" {

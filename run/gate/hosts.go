@@ -3,8 +3,10 @@ package gate
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"net/netip"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -33,6 +35,7 @@ type downloader struct {
 	// what is the name of what it asks, and preset has the hosts; "": nothing.
 	what, preset string
 	config       []setting // where the user names other ones
+	env          string    // variables that name other ones
 }
 
 // A setting is a line KEY=URL or KEY = URL in a file, which may be in the project or the home directory.
@@ -47,19 +50,21 @@ var downloaders = []downloader{
 		does: []string{"install", "i", "add", "ci", "update", "upgrade", "up", "view", "info", "show", "v", "search",
 			"outdated", "audit", "pack", "publish", "ping", "exec", "x", "dlx", "create", "init", "install-test", "it",
 			"dist-tag"},
-		config: []setting{{".npmrc", "registry"}}},
+		config: []setting{{".npmrc", "registry"}}, env: "npm_config_registry NPM_CONFIG_REGISTRY"},
 	{names: []string{"yarn", "yarnpkg"}, urls: true, what: "yarn's registry", preset: "registry.yarnpkg.com",
 		does:   []string{"", "install", "add", "up", "upgrade", "info", "npm", "dlx", "create", "outdated", "audit"},
 		config: []setting{{".yarnrc", "registry"}, {".yarnrc.yml", "npmRegistryServer"}}},
 	{names: []string{"pip", "pip3", "pipx"}, urls: true, what: "Python's package index",
 		preset: "pypi.org files.pythonhosted.org",
 		does:   []string{"install", "download", "wheel", "index", "search", "run", "upgrade"},
-		config: []setting{{".config/pip/pip.conf", "index-url"}, {".pip/pip.conf", "index-url"}}},
+		config: []setting{{".config/pip/pip.conf", "index-url"}, {".pip/pip.conf", "index-url"}}, env: "PIP_INDEX_URL"},
 	{names: []string{"uv", "poetry", "pdm", "hatch"}, urls: true, what: "Python's package index",
 		preset: "pypi.org files.pythonhosted.org",
-		does:   []string{"pip", "add", "sync", "lock", "install", "tool", "run", "update", "remove"}},
+		does:   []string{"pip", "add", "sync", "lock", "install", "tool", "run", "update", "remove"},
+		env:    "UV_DEFAULT_INDEX UV_INDEX_URL"},
 	{names: []string{"go"}, what: "Go's module proxy", preset: "proxy.golang.org sum.golang.org",
-		does: []string{"get", "install", "mod"}, config: []setting{{".config/go/env", "GOPROXY"}}},
+		does: []string{"get", "install", "mod"}, config: []setting{{".config/go/env", "GOPROXY"}},
+		env: "GOPROXY"},
 	{names: []string{"cargo"}, urls: true, what: "Rust's registry", preset: "index.crates.io static.crates.io",
 		does: []string{"add", "fetch", "install", "update", "search", "generate-lockfile"}},
 	{names: []string{"gh"}, what: "GitHub", preset: "api.github.com github.com"},
@@ -78,10 +83,20 @@ func hostsOf(line, dir, home string) (hosts []Host) {
 			hosts = append(hosts, h)
 		}
 	}
+	assigned := map[string]string{} // by the line, somewhere
+	assign := func(all []*permission.Assign) {
+		for _, a := range all {
+			if name, value, ok := strings.Cut(a.Text, "="); ok {
+				assigned[name] = value
+			}
+		}
+	}
 	var each func(*permission.CommandLine, int)
 	each = func(l *permission.CommandLine, depth int) {
+		assign(l.Assigns)
 		for _, c := range l.Commands {
-			for _, h := range hostsOfCommand(values(c), dir, home) {
+			assign(c.Assigns)
+			for _, h := range hostsOfCommand(values(c), assigned, dir, home) {
 				add(h)
 			}
 			for _, in := range c.Inner {
@@ -107,7 +122,7 @@ func values(c *permission.SimpleCommand) (words []string) {
 	return words
 }
 
-func hostsOfCommand(words []string, dir, home string) (hosts []Host) {
+func hostsOfCommand(words []string, assigned map[string]string, dir, home string) (hosts []Host) {
 	if len(words) == 0 {
 		return nil
 	}
@@ -143,6 +158,11 @@ func hostsOfCommand(words []string, dir, home string) (hosts []Host) {
 	if d.preset == "" || replaced {
 		return hosts
 	}
+	for name := range strings.FieldsSeq(d.env) {
+		if own := hostsIn(cmp.Or(assigned[name], os.Getenv(name)), d.what); len(own) > 0 {
+			return append(hosts, own...)
+		}
+	}
 	if own := configured(d, dir, home); len(own) > 0 {
 		return append(hosts, own...)
 	}
@@ -176,6 +196,16 @@ func hostOfURL(text, what string) Host {
 	return h
 }
 
+// hostsIn returns the hosts of the addresses in a list.
+func hostsIn(list, what string) (hosts []Host) {
+	for part := range strings.SplitSeq(list, ",") {
+		if h := hostOfURL(part, what); h.Name != "" {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
 // configured returns the hosts that the user's or the project's configuration names for a program.
 func configured(d *downloader, dir, home string) (hosts []Host) {
 	for _, s := range d.config {
@@ -194,11 +224,7 @@ func configured(d *downloader, dir, home string) (hosts []Host) {
 					key, value, ok = strings.Cut(lines.Text(), "=")
 				}
 				if ok && strings.TrimSpace(key) == s.key {
-					for part := range strings.SplitSeq(value, ",") {
-						if h := hostOfURL(part, d.what); h.Name != "" {
-							hosts = append(hosts, h)
-						}
-					}
+					hosts = append(hosts, hostsIn(value, d.what)...)
 				}
 			}
 			if len(hosts) > 0 {

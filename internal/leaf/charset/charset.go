@@ -1,8 +1,8 @@
 // Package charset decodes text files in several encodings and encodes text back to the same
 // bytes.
 //
-// The encodings are UTF-8 (with and without a byte-order mark), UTF-16 with a byte-order mark, and those of one or two
-// bytes that [Guess] tells apart. Nearly every file is valid in several of them, so what it returns is a guess, and
+// The encodings are UTF-8 and UTF-16 (with and without a byte-order mark), ISO-2022-JP, and those that [Guess] tells
+// apart. Nearly every file is valid in several of them, so what it returns is a guess, and
 // [Read] refuses what does not come back the same. [Binary] reports whether a file is text at all.
 package charset
 
@@ -10,6 +10,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"strings"
+	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -22,7 +24,7 @@ type Encoding uint8
 const (
 	UTF8 Encoding = iota
 	UTF8BOM
-	UTF16LE // always with a byte-order mark
+	UTF16LE // with a byte-order mark
 	UTF16BE
 	MixedUTF8 // UTF-8 with some bytes that are not
 	Latin1    // from here on guessed
@@ -32,15 +34,29 @@ const (
 	EUCKR
 	ShiftJIS
 	EUCJP
+	GB18030 // GBK with characters of four bytes
+	ISO2022JP
+	BareUTF16LE // without a byte-order mark
+	BareUTF16BE
 	Windows1251
 	KOI8R
+	KOI8U
 	IBM866
 	Windows1253
+	Windows1255
+	Windows1256
+	Windows874
+	Windows1250
+	Latin2
+	Windows1254
+	last = Windows1254
 )
 
 func (e Encoding) String() string {
 	return [...]string{"UTF-8", "UTF-8 with BOM", "UTF-16LE", "UTF-16BE", "UTF-8 with invalid bytes", "Latin-1",
-		"Windows-1252", "GBK", "Big5", "EUC-KR", "Shift_JIS", "EUC-JP", "Windows-1251", "KOI8-R", "IBM866", "Windows-1253"}[e]
+		"Windows-1252", "GBK", "Big5", "EUC-KR", "Shift_JIS", "EUC-JP", "GB18030", "ISO-2022-JP", "UTF-16LE without BOM",
+		"UTF-16BE without BOM", "Windows-1251", "KOI8-R", "KOI8-U", "IBM866", "Windows-1253", "Windows-1255", "Windows-1256",
+		"Windows-874", "Windows-1250", "ISO-8859-2", "Windows-1254"}[e]
 }
 
 // Guessed reports whether nothing in the text says that it has this encoding.
@@ -48,7 +64,7 @@ func (e Encoding) Guessed() bool { return e >= Latin1 }
 
 // Mark returns the byte-order mark that a text in this encoding begins with, or "".
 func (e Encoding) Mark() string {
-	return [...]string{UTF8BOM: "\xef\xbb\xbf", UTF16LE: "\xff\xfe", UTF16BE: "\xfe\xff", Windows1253: ""}[e]
+	return [...]string{UTF8BOM: "\xef\xbb\xbf", UTF16LE: "\xff\xfe", UTF16BE: "\xfe\xff", last: ""}[e]
 }
 
 // Marked returns the encoding that the byte-order mark of data indicates, or UTF8 if there is
@@ -62,15 +78,50 @@ func Marked(data []byte) Encoding {
 	return UTF8
 }
 
-// Detect returns the encoding of a whole text.
-func Detect(data []byte) Encoding {
-	if e := Marked(data); e != UTF8 {
+// Wide reports whether the encoding is UTF-16.
+func (e Encoding) Wide() bool {
+	return e == UTF16LE || e == UTF16BE || e == BareUTF16LE || e == BareUTF16BE
+}
+
+// Begins returns the encoding that the first bytes of a text show: its byte-order mark does, or that it is UTF-16 without
+// one; otherwise UTF8.
+func Begins(start []byte) Encoding {
+	if e := Marked(start); e != UTF8 || bytes.IndexByte(start[:min(len(start), 256)], 0) < 0 {
 		return e
 	}
-	if utf8.Valid(data) {
-		return UTF8
+	for _, e := range []Encoding{BareUTF16LE, BareUTF16BE} {
+		if e.bare(start[:min(len(start), 4<<10)]) {
+			return e
+		}
 	}
-	return Guess(data)
+	return UTF8
+}
+
+// bare reports whether data is a text of UTF-16 with much ASCII.
+func (e Encoding) bare(data []byte) bool {
+	text, ascii := []rune(string(e.Decode(nil, data[:e.Whole(data)]))), 0
+	for _, r := range text {
+		switch {
+		case r == utf8.RuneError || !unicode.IsGraphic(r) && !strings.ContainsRune("\t\n\r\f\u200b\u200d\u200e\u200f", r):
+			return false
+		case r < 0x80:
+			ascii++
+		}
+	}
+	return len(data)%2 == 0 && len(text) > 1 && ascii*3 >= len(text)
+}
+
+// Detect returns the encoding of a whole text.
+func Detect(data []byte) Encoding {
+	e := Begins(data)
+	switch {
+	case e != UTF8:
+	case !utf8.Valid(data):
+		return Guess(data)
+	case escaped(data):
+		return ISO2022JP
+	}
+	return e
 }
 
 // EightBit returns the encoding of a text that is not Unicode: Windows-1252 if it uses bytes
@@ -107,8 +158,8 @@ func Binary(start []byte) bool {
 // Decode appends data, a piece of text without the byte-order mark, to dst as UTF-8. A piece
 // of UTF-16 must consist of whole units; see [Whole].
 func (e Encoding) Decode(dst, data []byte) []byte {
-	switch e {
-	case UTF16LE, UTF16BE:
+	switch {
+	case e.Wide():
 		order := e.order()
 		for i := 0; i+1 < len(data); i += 2 {
 			r := rune(order.Uint16(data[i:]))
@@ -124,10 +175,11 @@ func (e Encoding) Decode(dst, data []byte) []byte {
 			dst = utf8.AppendRune(dst, r)
 		}
 		return dst
-	case UTF8, UTF8BOM, MixedUTF8:
+	case e <= MixedUTF8:
 		return append(dst, data...)
-	}
-	if e.cjk() {
+	case e == ISO2022JP:
+		return decode2022(dst, data)
+	case e.cjk():
 		return e.decodeCJK(dst, data)
 	}
 	for _, b := range data {
@@ -137,7 +189,7 @@ func (e Encoding) Decode(dst, data []byte) []byte {
 }
 
 func (e Encoding) order() binary.ByteOrder {
-	if e == UTF16BE {
+	if e == UTF16BE || e == BareUTF16BE {
 		return binary.BigEndian
 	}
 	return binary.LittleEndian
@@ -146,8 +198,8 @@ func (e Encoding) order() binary.ByteOrder {
 // Whole returns the number of bytes at the start of data that form whole characters, in UTF-8 and UTF-16. Use it to
 // decode a stream.
 func (e Encoding) Whole(data []byte) int {
-	switch e {
-	case UTF16LE, UTF16BE:
+	switch {
+	case e.Wide():
 		n := len(data) &^ 1
 		if n >= 2 {
 			if u := e.order().Uint16(data[n-2:]); 0xd800 <= u && u < 0xdc00 {
@@ -155,7 +207,7 @@ func (e Encoding) Whole(data []byte) int {
 			}
 		}
 		return n
-	case UTF8, UTF8BOM:
+	case e == UTF8, e == UTF8BOM:
 		for n := len(data) - 1; n >= 0 && n >= len(data)-utf8.UTFMax; n-- {
 			if utf8.RuneStart(data[n]) {
 				if !utf8.FullRune(data[n:]) {
@@ -187,8 +239,8 @@ func Read(data []byte) (string, Encoding, error) {
 // the encoding does not have.
 func (e Encoding) Write(text string) ([]byte, error) {
 	out := []byte(e.Mark())
-	switch e {
-	case UTF16LE, UTF16BE:
+	switch {
+	case e.Wide():
 		if !utf8.ValidString(text) {
 			return nil, fmt.Errorf("the text is not valid UTF-8, so it cannot be written as %s", e)
 		}
@@ -199,20 +251,25 @@ func (e Encoding) Write(text string) ([]byte, error) {
 			out = append(out, unit[:]...)
 		}
 		return out, nil
-	case UTF8, UTF8BOM, MixedUTF8:
+	case e <= MixedUTF8:
 		return append(out, text...), nil
-	}
-	if e.cjk() {
+	case e == ISO2022JP:
+		return encode2022(text)
+	case e.cjk():
 		return e.encodeCJK(text)
 	}
 	for _, r := range text {
 		b, ok := e.table().EncodeRune(r)
 		if !ok {
-			return nil, fmt.Errorf("the file is %s, which has no %q (U+%04X)", e, r, r)
+			return nil, e.lacks(r)
 		}
 		out = append(out, b)
 	}
 	return out, nil
+}
+
+func (e Encoding) lacks(r rune) error {
+	return fmt.Errorf("the file is %s, which has no %q (U+%04X)", e, r, r)
 }
 
 // table returns the table of a single-byte encoding.
@@ -228,6 +285,20 @@ func (e Encoding) table() *charmap.Charmap {
 		return charmap.CodePage866
 	case Windows1253:
 		return charmap.Windows1253
+	case KOI8U:
+		return charmap.KOI8U
+	case Windows1255:
+		return charmap.Windows1255
+	case Windows1256:
+		return charmap.Windows1256
+	case Windows874:
+		return charmap.Windows874
+	case Windows1250:
+		return charmap.Windows1250
+	case Latin2:
+		return charmap.ISO8859_2
+	case Windows1254:
+		return charmap.Windows1254
 	}
 	return charmap.ISO8859_1
 }

@@ -2,7 +2,9 @@ package charset
 
 import (
 	"bytes"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -35,8 +37,62 @@ const (
 		"용면공상것동니요않마미모오무치안소생우트들된할었했습니까러네세내데와화경신국학위연실방중진간관계년거물단파" +
 		"일값문류설읽쓰출력입함반환오류코드번호명름크합없있때및또는후전새현재목록글변경추삭확인저검사용자"
 	frequentRussian = "оеаинтсрвлкмдпуя"
+	frequentUkrain  = frequentRussian + "іїєґ"
 	frequentGreek   = "αοιετσνηυρπκμλςω"
+	frequentHebrew  = "יוהלאתרבמשנםדקחע"
+	frequentArabic  = "اليمونرتبةعدسفهك"
+	frequentThai    = "านรกอเงมยลวดตสค่้ี"
 )
+
+// A language has the letters of one that is written in Latin, and its encodings; nil: Windows-1252.
+type language struct {
+	letters string
+	also    []Encoding
+}
+
+var latin = []language{
+	{"éèêëàâçîïôùûœæ«»°’", nil}, {"äöüßé", nil}, {"áéíóúñüç¿¡ºª", nil}, {"ãõáéíóúâêôàç", nil}, {"àèéìòù", nil},
+	{"åäöæøéü", nil}, {"áéíóúýþðæö", nil},
+	{"ąćęłńóśźż„”", []Encoding{Windows1250, Latin2}}, {"áčďéěíňóřšťúůýžĺľôä", []Encoding{Windows1250, Latin2}},
+	{"áéíóöőúüű", []Encoding{Windows1250, Latin2}}, {"čćšđž", []Encoding{Windows1250, Latin2}},
+	{"çğıöşüâîéİ", []Encoding{Windows1254}},
+}
+
+// eightBit guesses the encoding of a text that is Latin: one in which all letters are of one language, unless those of
+// Windows-1252 are of one, too.
+func eightBit(data []byte) Encoding {
+	if western(data) {
+		return EightBit(data)
+	}
+	for _, l := range latin {
+		for _, e := range l.also {
+			if e.only(data, l.letters) {
+				return e
+			}
+		}
+	}
+	return EightBit(data)
+}
+
+// western reports whether the letters of a text are those of one language of Windows-1252.
+func western(data []byte) bool {
+	return slices.ContainsFunc(latin, func(l language) bool { return l.also == nil && Windows1252.only(data, l.letters) })
+}
+
+// only reports whether all that is not ASCII are letters, in upper or lower case, of at least two kinds.
+func (e Encoding) only(data []byte, letters string) bool {
+	seen := map[rune]bool{}
+	for _, b := range data {
+		if b >= 0x80 {
+			r := unicode.ToLower(e.table().DecodeByte(b))
+			if !strings.ContainsRune(letters, r) {
+				return false
+			}
+			seen[r] = true
+		}
+	}
+	return len(seen) > 1
+}
 
 // A plausibility says how much a text in an encoding is like one that somebody wrote.
 type plausibility struct{ units, invalid, usual, frequent, weak int }
@@ -123,16 +179,23 @@ func Guess(data []byte) Encoding {
 			best, score = e, s
 		}
 	}
+	if best == GBK && hasFour(data) {
+		return GB18030
+	}
 	if best != UTF8 {
 		return best
 	}
 	high, long := runs(data)
-	if long*10 < high*6 {
-		return EightBit(data)
+	if long*10 < high*6 || western(data) {
+		return eightBit(data)
 	}
 	best, most := EightBit(data), high/2
-	for e, letters := range map[Encoding]string{Windows1251: frequentRussian, KOI8R: frequentRussian, IBM866: frequentRussian,
-		Windows1253: frequentGreek} {
+	for _, c := range []struct {
+		e       Encoding
+		letters string
+	}{{Windows1251, frequentUkrain}, {KOI8R, frequentRussian}, {KOI8U, frequentUkrain}, {IBM866, frequentRussian},
+		{Windows1253, frequentGreek}, {Windows1255, frequentHebrew}, {Windows1256, frequentArabic}, {Windows874, frequentThai}} {
+		e, letters := c.e, c.letters
 		n, seen := 0, map[byte]bool{}
 		for _, b := range data {
 			if b >= 0x80 && strings.ContainsRune(letters, e.table().DecodeByte(b)) {
@@ -144,6 +207,18 @@ func Guess(data []byte) Encoding {
 		}
 	}
 	return best
+}
+
+// hasFour reports whether a text of GBK has characters of four bytes.
+func hasFour(data []byte) bool {
+	for len(data) > 0 {
+		_, n := GBK.unit(data)
+		if n == 4 {
+			return true
+		}
+		data = data[n:]
+	}
+	return false
 }
 
 // mostlyUTF8 reports whether more characters of a text are valid UTF-8 than invalid.

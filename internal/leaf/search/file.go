@@ -5,8 +5,9 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/knack-agent/knack/internal/leaf/charset"
 )
 
 // A Line is a line of a file.
@@ -40,7 +41,7 @@ type Searcher struct {
 	Context   int  // number of context lines before and after a match
 	Max       int  // stop after this many matches in a file; 0: no limit
 	FirstOnly bool // only the first match is needed
-	// Decode, if not nil, converts the whole of a file whose beginning is not valid UTF-8, for a pattern that has more
+	// Decode, if not nil, converts the whole of a file whose beginning may not be UTF-8, for a pattern that has more
 	// than ASCII.
 	Decode func([]byte) []byte
 
@@ -67,7 +68,7 @@ func (p *Pattern) Searcher(multiline bool) *Searcher {
 
 // File searches a file from its beginning. It returns the matching lines with their context,
 // and the number of matching lines or, with Multiline, of matches. Binary files have none.
-// UTF-16 with a byte-order mark is decoded.
+// UTF-16 is decoded.
 func (s *Searcher) File(r io.Reader) ([]Line, int, error) {
 	s.lines, s.count, s.shownEnd, s.num, s.numAt, s.pending = nil, 0, 0, 1, 0, 0
 	n, eof, err := s.fill(r, 0)
@@ -78,12 +79,13 @@ func (s *Searcher) File(r io.Reader) ([]Line, int, error) {
 		n = copy(s.buf, s.buf[len(bom):n])
 	}
 	data := s.buf[:n]
-	if isUTF16(data) {
+	if enc := charset.Begins(data); enc.Wide() {
 		data, err = s.rest(r, n, eof)
 		if err != nil {
 			return nil, 0, err
 		}
-		data, eof = decodeUTF16(data), true
+		data = data[len(enc.Mark()):]
+		data, eof = enc.Decode(nil, data[:len(data)&^1]), true
 	} else if bytes.IndexByte(data[:min(n, binaryPrefix)], 0) >= 0 {
 		return nil, 0, nil
 	} else if s.Decode != nil && !validStart(data, eof) {
@@ -281,29 +283,10 @@ func (s *Searcher) lineNumber(data []byte, at int) {
 	s.numAt = at
 }
 
-// validStart reports whether the lines at the start of a file are valid UTF-8.
+// validStart reports whether the lines at the start of a file are valid UTF-8, without escapes of ISO-2022-JP.
 func validStart(data []byte, eof bool) bool {
 	if !eof {
 		data = data[:bytes.LastIndexByte(data, '\n')+1]
 	}
-	return utf8.Valid(data)
-}
-
-func isUTF16(data []byte) bool {
-	return bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff})
-}
-
-// decodeUTF16 converts UTF-16 with a byte-order mark to UTF-8 without one.
-func decodeUTF16(data []byte) []byte {
-	big := data[0] == 0xfe
-	data = data[2:]
-	units := make([]uint16, len(data)/2)
-	for i := range units {
-		if big {
-			units[i] = uint16(data[2*i])<<8 | uint16(data[2*i+1])
-		} else {
-			units[i] = uint16(data[2*i+1])<<8 | uint16(data[2*i])
-		}
-	}
-	return []byte(string(utf16.Decode(units)))
+	return utf8.Valid(data) && !bytes.Contains(data, []byte("\x1b$"))
 }

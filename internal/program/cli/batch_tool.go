@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/session"
 	tools "github.com/knack-agent/knack/run/tool/batch"
 )
@@ -68,7 +69,7 @@ func (k *batchKeeper) Start(ctx context.Context, dir string, in tools.Input, see
 		"them with `knack batch status %s`.", added, len(items), in.Name, b.ID), err
 }
 
-// work works on a batch until nothing is left that a worker can do. When the program ends, the processes of the runs
+// work works on a batch until nothing is left that a worker can do, now or after an answer. When the program ends, the processes of the runs
 // notice, stop, and go on with another worker.
 func (k *batchKeeper) work(q batch.Queue, b batch.Batch) {
 	defer q.Close()
@@ -91,7 +92,8 @@ func (k *batchKeeper) work(q batch.Queue, b batch.Batch) {
 	work.Work(context.Background(), q, o)
 }
 
-// over reports whether nothing is left of a batch that a worker can do; this program then no longer works on it. It
+// over reports whether nothing is left of a batch that a worker can do, now or after an answer; this program then no
+// longer works on it. It
 // looks at the queue while Start cannot add tasks that would be left.
 func (k *batchKeeper) over(q batch.Queue, id string) bool {
 	k.mu.Lock()
@@ -100,7 +102,7 @@ func (k *batchKeeper) over(q batch.Queue, id string) bool {
 	for c, err := range q.Watch(context.Background(), batch.Filter{Batch: id, NoRuns: true}) {
 		if err == nil && c.Batch != nil {
 			r := batchRunner{batch: *c.Batch, totals: c.Totals}
-			idle = r.idle()
+			idle = r.idle() && c.Totals.Runs[batch.Waiting] == 0
 		}
 	}
 	if idle {
@@ -145,4 +147,24 @@ func (k *batchKeeper) Status(ctx context.Context, dir, name string) (string, err
 		return "", fmt.Errorf("there is no batch %q", name)
 	}
 	return b.String(), nil
+}
+
+// Waits tells of the questions of a batch.
+func (k *batchKeeper) Waits(ctx context.Context, dir, name string, told func(tools.Waiting)) {
+	q, err := openQueue(ctx)
+	if err != nil {
+		return // Start and Status say it
+	}
+	defer q.Close()
+	asked := map[string]int{} // by run: answers before the question that was told
+	for c, err := range q.Watch(ctx, batch.Filter{Batch: batchOfModel(realPath(dir), name), Follow: true}) {
+		switch r := c.Run; {
+		case err != nil, c.Batch != nil && c.Totals.Left() == 0:
+			return
+		case r != nil && r.State == batch.Waiting && asked[r.ID] <= len(r.Answers):
+			asked[r.ID] = len(r.Answers) + 1
+			told(tools.Waiting{Task: r.Key, Question: plain.Line(engine.Clip(questionTitle(*r), 300)),
+				Command: "knack batch answer " + r.ID})
+		}
+	}
 }

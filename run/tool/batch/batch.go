@@ -31,6 +31,16 @@ type Keeper interface {
 	Start(ctx context.Context, dir string, b Input, seen map[string]session.Seen) (text string, err error)
 	// Status describes a batch of a directory.
 	Status(ctx context.Context, dir, name string) (text string, err error)
+	// Waits calls told for each question for which a task of a batch of a directory waits, once, until all tasks have
+	// ended or ctx is done.
+	Waits(ctx context.Context, dir, name string, told func(Waiting))
+}
+
+// A Waiting is a task that waits for an answer of the user's.
+type Waiting struct {
+	Task     string // its ID
+	Question string // in one line
+	Command  string // with which the user answers
 }
 
 // An Input is what the model asks for.

@@ -215,9 +215,8 @@ func (c *change) stillReads(data []byte, text string) error {
 // opens reports whether read shows a file as text.
 func opens(data []byte) bool {
 	start := data[:min(len(data), readBlock)]
-	enc := charset.Marked(start)
 	return media.ImageType(start) == "" && !media.IsPDF(start) &&
-		(enc == charset.UTF16LE || enc == charset.UTF16BE || !charset.Binary(start))
+		(charset.Begins(start).Wide() || !charset.Binary(start))
 }
 
 // changes returns the Changes of a tool that changes a file. planned returns the old

@@ -64,7 +64,7 @@ func (h hit) encoding() charset.Encoding {
 	for _, l := range h.lines {
 		found = append(append(found, l.Text...), '\n')
 	}
-	return charset.Guess(found)
+	return charset.Detect(found)
 }
 
 func grepTool(ws treeFS, o FileOptions) tool.Tool {
@@ -98,7 +98,7 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 			s := p.Searcher(in.Multiline)
 			s.Context, s.Max, s.FirstOnly = in.Context, limit+1, in.FilesOnly
 			if strings.ContainsFunc(in.Pattern, func(r rune) bool { return r >= utf8.RuneSelf }) {
-				s.Decode = func(data []byte) []byte { return charset.Guess(data).Decode(nil, data) }
+				s.Decode = func(data []byte) []byte { return charset.Detect(data).Decode(nil, data) }
 			}
 			return s
 		}
@@ -303,7 +303,7 @@ func (g *grepCall) add(h hit) bool {
 		g.out.WriteString(strconv.Itoa(l.Num))
 		g.out.WriteByte(sep)
 		text := l.Text
-		if !utf8.ValidString(text) {
+		if !utf8.ValidString(text) || strings.Contains(text, "\x1b$") {
 			text = valid(text, h.encoding())
 		}
 		text, cut := truncate.Line(text, maxLine)

@@ -161,11 +161,11 @@ func (r *readCall) read() (tool.Result, error) {
 	if mime := media.ImageType(first); mime != "" {
 		return r.image(mime)
 	}
-	enc := charset.Marked(first)
+	enc := charset.Begins(first)
 	if media.IsPDF(first) {
 		return r.pdf()
 	}
-	if enc != charset.UTF16LE && enc != charset.UTF16BE && charset.Binary(first) {
+	if !enc.Wide() && charset.Binary(first) {
 		return tool.Result{}, fmt.Errorf("%s is a binary file (%s, %s): read shows text, images, PDF files and notebooks",
 			r.details.Path, binaryKind(first), plain.Size(r.size))
 	}
@@ -218,7 +218,7 @@ func (r *readCall) text(enc charset.Encoding) (tool.Result, error) {
 		if err != nil && !end {
 			return tool.Result{}, err
 		}
-		if enc == charset.UTF16LE || enc == charset.UTF16BE {
+		if enc.Wide() {
 			whole := enc.Whole(buf[:have])
 			if end {
 				whole = have
@@ -247,7 +247,7 @@ func (r *readCall) show(enc charset.Encoding) (tool.Result, error) {
 	}
 	text, c := p.End()
 	var notes []string
-	if !utf8.ValidString(text) {
+	if !utf8.ValidString(text) || enc == charset.UTF8 && strings.Contains(text, "\x1b$") {
 		var err error
 		if enc, err = r.guess(); err != nil {
 			return tool.Result{}, err
@@ -296,14 +296,14 @@ func (r *readCall) show(enc charset.Encoding) (tool.Result, error) {
 	return tool.Text(text), nil
 }
 
-// guess returns the encoding of the file, which is not UTF-8: as edit and write do, from its beginning.
+// guess returns the encoding of the file, which seems not to be UTF-8: as edit and write do, from its beginning.
 func (r *readCall) guess() (charset.Encoding, error) {
 	data := make([]byte, min(r.end, charset.MaxGuess+1))
 	n, err := io.ReadFull(io.NewSectionReader(r.f, 0, r.end), data)
 	if err == io.EOF || err == io.ErrUnexpectedEOF { // the file shrank
 		err = nil
 	}
-	return charset.Guess(data[:n]), err
+	return charset.Detect(data[:n]), err
 }
 
 // valid decodes text that may not be UTF-8.

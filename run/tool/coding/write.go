@@ -85,8 +85,7 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 // the file is. kept says what was kept; "": nothing that the model does not expect.
 func (c *change) encode(content string) (text string, data []byte, kept string, err error) {
 	old, enc, _ := charset.Read(c.old)
-	wide := enc == charset.UTF16LE || enc == charset.UTF16BE
-	if len(c.old) == 0 || !wide && charset.Binary(c.old[:min(len(c.old), readBlock)]) {
+	if len(c.old) == 0 || !enc.Wide() && charset.Binary(c.old[:min(len(c.old), readBlock)]) {
 		if !opens([]byte(content)) {
 			kept = " It is no text: read cannot open it."
 		}

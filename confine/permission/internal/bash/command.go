@@ -316,18 +316,21 @@ const (
 	findValued   = "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size " +
 		"-perm -user -group -uid -gid -mtime -atime -ctime -mmin -amin -cmin -maxdepth -mindepth -links -inum -printf " +
 		"-regextype -fstype -used -context"
+	findAll = "-delete -depth -type -mindepth -maxdepth -print -print0 -xdev -mount"
 )
 
 func (a *analysis) find(c *SimpleCommand) {
 	c.Effect = Reads
-	paths, follow := true, false
-	start := ""
+	paths, follow, deletes, all := true, false, false, true // all: it chooses nothing by name, time or content
+	start, starts := "", 0
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
 		v, ok := w.Value()
 		if !ok {
+			all = all && paths
 			if w.Values != nil && paths {
 				c.Files = append(c.Files, File{Word: w})
+				starts++
 			} else if w.Values == nil {
 				c.danger(i, "it may be an expression of find")
 			}
@@ -335,14 +338,15 @@ func (a *analysis) find(c *SimpleCommand) {
 		}
 		if paths && !strings.HasPrefix(v, "-") && v != "(" && v != "!" {
 			c.Files = append(c.Files, File{Word: w})
-			start = v
+			start, starts = v, starts+1
 			continue
 		}
 		follow = follow || paths && v == "-L" || v == "-follow"
 		if paths && (v == "-H" || v == "-L" || v == "-P" || strings.HasPrefix(v, "-O")) {
 			continue
 		}
-		paths = false
+		paths, deletes = false, deletes || v == "-delete"
+		all = all && listed(findAll, v)
 		switch {
 		case listed(findCommands, v):
 			end := a.findCommand(c, i, strings.HasPrefix(start, "-"))
@@ -377,8 +381,11 @@ func (a *analysis) find(c *SimpleCommand) {
 			}
 		}
 	}
-	if len(c.Files) == 0 {
-		c.Files = append(c.Files, File{Text: "."})
+	if starts == 0 {
+		c.Files, starts = append([]File{{Text: "."}}, c.Files...), 1
+	}
+	for i := range c.Files[:starts] {
+		c.Files[i].Write, c.Files[i].Tree = deletes, deletes && all
 	}
 	if follow {
 		c.readsBelow(false, true)

@@ -80,7 +80,7 @@ type File struct {
 	Text   string // if not "", a part of Word to use instead
 	Write  bool
 	Both   bool // with Write: it may be read, too
-	Tree   bool // everything below it is read too
+	Tree   bool // everything below it is read too; with Write, removed
 	Follow bool // links below it are followed
 }
 
