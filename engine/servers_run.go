@@ -56,7 +56,14 @@ func (p serverProject) NewClient(all []mcp.Server, changed func()) *mcp.Client {
 	}
 	run := serverRunner{p.engine}
 	o := mcp.Options{
-		Version: p.Version(), Run: run.run, Unwritable: run.unwritable, Check: checkProgram, Getenv: env.Get,
+		Version: p.Version(), Run: run.run, Unwritable: run.unwritable, Check: checkProgram,
+		Getenv: func(name string) string {
+			switch name {
+			case "CLAUDE_PROJECT_DIR", "workspaceFolder", "workspaceRoot":
+				return cmp.Or(env.Get(name), p.root)
+			}
+			return env.Get(name)
+		},
 		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed,
 		Debug:        p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,
