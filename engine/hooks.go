@@ -65,6 +65,9 @@ func hookProblem(path string, b hook.Problem) knack.Problem {
 	if b.KeptInvalid || b.Foreign {
 		p.Severity = knack.Warn
 	}
+	if b.Minor {
+		p.Severity = knack.Info
+	}
 	if b.Guard != "" {
 		p.Message += ": calls would run unchecked, so no hooks of this file are used"
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/knack-agent/knack/engine/servers"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
@@ -64,6 +65,7 @@ func (p serverProject) NewClient(all []mcp.Server, changed func()) *mcp.Client {
 			}
 			return env.Get(name)
 		},
+		Own:   userdirs.Getenv(append([]string{}, p.foreign.hooks...)), // nil would stand for those of the process
 		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed,
 		Debug:        p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,
@@ -146,6 +148,12 @@ func (r serverRunner) run(ctx context.Context, s mcp.Server, c workspace.Command
 		policy.Hosts = nil
 	default:
 		policy.Hosts = strings.FieldsFunc(s.Network, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if s.Origin == permission.User { // as in the program whose settings name them
+		c.Env = slices.Concat(slices.DeleteFunc(slices.Clone(p.foreign.hooks), func(kv string) bool {
+			name, _, _ := strings.Cut(kv, "=")
+			return p.own.modelKeys()[name]
+		}), c.Env)
 	}
 	const quiet = "NODE_NO_WARNINGS="
 	if !policy.Network && !slices.ContainsFunc(c.Env, func(kv string) bool { return strings.HasPrefix(kv, quiet) }) {

@@ -400,7 +400,10 @@ func (s *Session) matchingRules(touched []string) []agent.Document {
 	defer s.mu.Unlock()
 	known := len(s.instructions.Problems)
 	docs := s.instructions.Matching(touched)
-	s.problems = append(s.problems, s.instructions.Problems[known:]...)
+	for _, p := range s.instructions.Problems[known:] {
+		s.problems = append(s.problems, p)
+		s.engine.notices.addOnce(p)
+	}
 	return docs
 }
 

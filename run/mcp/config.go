@@ -660,6 +660,14 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 	return s, failed
 }
 
+// variables returns what looks up the variables of a server.
+func (o Options) variables(s Server) func(string) string {
+	if s.Origin != permission.User || o.Own == nil {
+		return o.Getenv
+	}
+	return func(name string) string { return cmp.Or(o.Getenv(name), o.Own(name)) }
+}
+
 // keyName reports whether the name of a variable looks like that of a key.
 func keyName(name string) bool {
 	name = strings.ToUpper(name)

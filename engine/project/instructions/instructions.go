@@ -360,7 +360,7 @@ func (l *loader) readReal(path, real, top string) (data []byte, err error) {
 	}
 	switch {
 	case errors.As(err, new(regular.TooLargeError)):
-		return nil, fmt.Errorf("it is larger than %d KiB", maxFile>>10)
+		return nil, fmt.Errorf("it is larger than %d KiB: move parts of it to files that it names as @FILE", maxFile>>10)
 	case errors.Is(err, regular.ErrNotRegular):
 		return nil, errors.New("it is not a regular file")
 	case err == nil && !utf8.Valid(data):
