@@ -46,10 +46,11 @@ func (w *walk) missed(s *searchPath, name string) {
 	}
 	w.missing++
 	data, err := w.fsys.Read(at, maxFile)
-	if s.rel == "" && ext == "" && strings.HasPrefix(string(data), "../") && !strings.ContainsAny(string(data), "\n ") {
+	text := strings.TrimSpace(string(data))
+	if s.rel == "" && ext == "" && strings.HasPrefix(text, "../") && !strings.ContainsAny(text, "\n ") {
 		w.problem(Problem{Code: CodeNotASkill, Severity: Warn, Path: at, Message: "not a skill: the file contains only " +
-			plain.Line(string(data)) + ", a symbolic link that was checked out as text", Hint: "git config core.symlinks true, " +
-			"then git checkout -- " + name})
+			plain.Line(text) + ", a symbolic link that was checked out as text", Hint: "git config core.symlinks true, " +
+			"then git checkout -- " + plain.Line(name)})
 		return
 	}
 	if err != nil || !describesSkill(data) {

@@ -426,7 +426,9 @@ func HookProblems(k *knack.Skill) []knack.Problem {
 	_, bad := skillHooks(k.Name, k.Hooks, "")
 	for _, b := range bad {
 		p := hookProblem(k.Path, b)
-		p.Severity = knack.Warn // the skill works without its hooks
+		if !b.Minor {
+			p.Severity = knack.Warn // the skill works without its hooks
+		}
 		problems = append(problems, p)
 	}
 	return problems

@@ -24,7 +24,6 @@ import (
 	"github.com/knack-agent/knack/engine/servers"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/run/mcp"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/coding"
@@ -65,7 +64,7 @@ func (p serverProject) NewClient(all []mcp.Server, changed func()) *mcp.Client {
 			}
 			return env.Get(name)
 		},
-		Own:   userdirs.Getenv(append([]string{}, p.foreign.hooks...)), // nil would stand for those of the process
+		Own:   p.foreign.variable,
 		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed,
 		Debug:        p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,

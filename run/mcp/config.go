@@ -660,12 +660,12 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 	return s, failed
 }
 
-// variables returns what looks up the variables of a server.
-func (o Options) variables(s Server) func(string) string {
-	if s.Origin != permission.User || o.Own == nil {
-		return o.Getenv
+// variables returns what looks up the variables of servers of an origin.
+func (c *Client) variables(origin permission.Origin) func(string) string {
+	if origin != permission.User || c.opt.Own == nil {
+		return c.opt.Getenv
 	}
-	return func(name string) string { return cmp.Or(o.Getenv(name), o.Own(name)) }
+	return func(name string) string { return cmp.Or(c.opt.Getenv(name), c.opt.Own(name)) }
 }
 
 // keyName reports whether the name of a variable looks like that of a key.

@@ -110,6 +110,20 @@ func TestExpandHome(t *testing.T) {
 	}
 }
 
+// TestOwnVariables: what the user's settings name is for the user's servers, and for no others.
+func TestOwnVariables(t *testing.T) {
+	t.Parallel()
+	c := Client{opt: Options{Getenv: func(name string) string { return map[string]string{"A": "process"}[name] },
+		Own: func(name string) string { return "settings" }}}
+	for origin, want := range map[permission.Origin]string{permission.User: "process settings", permission.Project: "process ",
+		permission.Plugin: "process "} {
+		get := c.variables(origin)
+		if got := get("A") + " " + get("B"); got != want {
+			t.Errorf("%s: %q, want %q", origin, got, want)
+		}
+	}
+}
+
 // TestCommandLine: a command line in the place of a program is named, with how it is written.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,12 @@ var others = sync.OnceValue(func() map[string]other {
 				o.values[theirs] = ours
 			}
 		}
-		all[words[0]+" "+words[1]] = o
+		for name := range strings.SplitSeq(words[1], ",") {
+			all[words[0]+" "+name] = o
+			if o.advice == "any" { // that line stands before
+				all[words[0]+" "+name] = all["any "+name]
+			}
+		}
 	}
 	return all
 })
