@@ -375,6 +375,7 @@ func (w *walk) level(paths []searchPath) (below []searchPath) {
 			l, s := &results[i], &paths[i]
 			if l.outcome != nil {
 				w.found = append(w.found, *l.outcome)
+				w.inside(s, l.outcome)
 				if !l.read.mod.IsZero() {
 					w.next = append(w.next, priorResult{l.path, l.read})
 				}
@@ -473,6 +474,20 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 		}
 	}
 	return below
+}
+
+// maxInside is the number of skills in which a search looks for skills.
+const maxInside = 200
+
+// inside names the skills inside of a skill, as some packs have them: what is in a skill is the skill's.
+func (w *walk) inside(s *searchPath, o *outcome) {
+	if s.file || o.skill == nil || len(w.found) > maxInside {
+		return
+	}
+	dir := w.fsys.Join(s.path, "skills")
+	if info, err := w.fsys.Stat(dir); err == nil && info.IsDir() {
+		w.passOver(dir, "it is inside of a skill")
+	}
 }
 
 // passOver reports a directory that is not searched if there are skills in it. It follows no links.

@@ -27,6 +27,10 @@ func (w *walk) missed(s *searchPath, name string) {
 			Message: "not a skill: a skill is a directory with a SKILL.md", Hint: hint})
 	}
 	switch {
+	case s.rel != "" && base == "skill" && slices.Contains([]string{".json", ".yaml", ".yml", ".toml"}, ext):
+		w.missing++
+		report("write a SKILL.md beside it: its frontmatter has name and description, its text what to do")
+		return
 	case s.rel == "" && ext == ".skill":
 		report("knack skill add " + plain.Line(at))
 		return
@@ -42,6 +46,13 @@ func (w *walk) missed(s *searchPath, name string) {
 	}
 	w.missing++
 	data, err := w.fsys.Read(at, maxFile)
+	text := strings.TrimSpace(string(data))
+	if s.rel == "" && ext == "" && strings.HasPrefix(text, "../") && !strings.ContainsAny(text, "\n ") {
+		w.problem(Problem{Code: CodeNotASkill, Severity: Warn, Path: at, Message: "not a skill: the file contains only " +
+			plain.Line(text) + ", a symbolic link that was checked out as text", Hint: "git config core.symlinks true, " +
+			"then git checkout -- " + plain.Line(name)})
+		return
+	}
 	if err != nil || !describesSkill(data) {
 		return
 	}

@@ -216,6 +216,16 @@ func (f *Foreign) read() {
 	}
 }
 
+// variable returns one that the hooks and servers of the user get, from another program's settings; "": it is not set.
+func (f *Foreign) variable(name string) string {
+	for _, kv := range slices.Backward(f.hooks) {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // keyOf returns the key of a settings file that a variable stands for. piHome is the directory of Pi's.
 func keyOf(v config.ForeignVariable, piHome string) string {
 	switch filepath.Base(v.Path) {

@@ -65,6 +65,9 @@ func hookProblem(path string, b hook.Problem) knack.Problem {
 	if b.KeptInvalid || b.Foreign {
 		p.Severity = knack.Warn
 	}
+	if b.Minor {
+		p.Severity = knack.Info
+	}
 	if b.Guard != "" {
 		p.Message += ": calls would run unchecked, so no hooks of this file are used"
 	}
@@ -423,7 +426,9 @@ func HookProblems(k *knack.Skill) []knack.Problem {
 	_, bad := skillHooks(k.Name, k.Hooks, "")
 	for _, b := range bad {
 		p := hookProblem(k.Path, b)
-		p.Severity = knack.Warn // the skill works without its hooks
+		if !b.Minor {
+			p.Severity = knack.Warn // the skill works without its hooks
+		}
 		problems = append(problems, p)
 	}
 	return problems

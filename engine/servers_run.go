@@ -56,7 +56,15 @@ func (p serverProject) NewClient(all []mcp.Server, changed func()) *mcp.Client {
 	}
 	run := serverRunner{p.engine}
 	o := mcp.Options{
-		Version: p.Version(), Run: run.run, Unwritable: run.unwritable, Check: checkProgram, Getenv: env.Get,
+		Version: p.Version(), Run: run.run, Unwritable: run.unwritable, Check: checkProgram,
+		Getenv: func(name string) string {
+			switch name {
+			case "CLAUDE_PROJECT_DIR", "workspaceFolder", "workspaceRoot":
+				return cmp.Or(env.Get(name), p.root)
+			}
+			return env.Get(name)
+		},
+		Own:   p.foreign.variable,
 		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed,
 		Debug:        p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,
@@ -139,6 +147,12 @@ func (r serverRunner) run(ctx context.Context, s mcp.Server, c workspace.Command
 		policy.Hosts = nil
 	default:
 		policy.Hosts = strings.FieldsFunc(s.Network, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if s.Origin == permission.User { // as in the program whose settings name them
+		c.Env = slices.Concat(slices.DeleteFunc(slices.Clone(p.foreign.hooks), func(kv string) bool {
+			name, _, _ := strings.Cut(kv, "=")
+			return p.own.modelKeys()[name]
+		}), c.Env)
 	}
 	const quiet = "NODE_NO_WARNINGS="
 	if !policy.Network && !slices.ContainsFunc(c.Env, func(kv string) bool { return strings.HasPrefix(kv, quiet) }) {

@@ -397,10 +397,14 @@ func (s *Session) systemText() (string, []agent.Document) {
 // matchingRules returns the context files that apply because files were touched.
 func (s *Session) matchingRules(touched []string) []agent.Document {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	known := len(s.instructions.Problems)
 	docs := s.instructions.Matching(touched)
-	s.problems = append(s.problems, s.instructions.Problems[known:]...)
+	found := slices.Clone(s.instructions.Problems[known:])
+	s.problems = append(s.problems, found...)
+	s.mu.Unlock()
+	for _, p := range found { // who shows it may ask for the session's
+		s.engine.notices.addOnce(p)
+	}
 	return docs
 }
 

@@ -250,9 +250,12 @@ func (m *Marketplace) parse(data []byte) error {
 // ParseSource reads the source of a marketplace in settings, where it may also be a directory of this machine.
 func ParseSource(raw json.RawMessage) (Source, error) {
 	var dir struct{ Source, Path string }
-	if json.Unmarshal(raw, &dir) == nil && dir.Source == "directory" {
+	if json.Unmarshal(raw, &dir) == nil && (dir.Source == "directory" || dir.Source == "file") {
 		if dir.Path == "" || strings.ContainsRune(dir.Path, 0) {
 			return Source{}, fmt.Errorf("%q is not a directory", plain.Line(dir.Path))
+		}
+		if dir.Source == "file" { // DIR/.claude-plugin/marketplace.json
+			dir.Path = filepath.Dir(filepath.Dir(dir.Path))
 		}
 		return Source{Kind: Path, Path: filepath.Clean(dir.Path)}, nil
 	}

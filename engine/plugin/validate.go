@@ -126,7 +126,9 @@ func manifestShapes() map[string]shape {
 		"skills": dirs, "outputStyles": dirs, "themes": dirs, "workflows": dirs,
 		"agents":   either("a path that begins with ./ and ends with .md, or a list of such paths", markdown, each(markdown)),
 		"commands": either(dirs.what, dirs, of[object]("", nil)),
-		"hooks":    parts, "mcpServers": parts, "lspServers": parts, "monitors": parts,
+		"hooks":    parts, "mcpServers": parts, "monitors": parts,
+		"lspServers": either("a path that begins with ./, or servers by name, each with extensionToLanguage and a command "+
+			"without blanks: args has the rest", dir, of("", areLanguageServers), list),
 		"userConfig":   of("an object whose values have type, title and description", isUserConfig),
 		"experimental": of[object]("an object", nil),
 	}
@@ -145,6 +147,19 @@ func isUserConfig(values map[string]struct{ Type, Title, Description string }) b
 	for _, x := range values {
 		if x.Title == "" || x.Description == "" ||
 			!slices.Contains([]string{"string", "number", "boolean", "directory", "file"}, x.Type) {
+			return false
+		}
+	}
+	return true
+}
+
+func areLanguageServers(all object) bool {
+	for _, raw := range all {
+		var x struct {
+			Command             string
+			ExtensionToLanguage object
+		}
+		if json.Unmarshal(raw, &x) != nil || x.Command == "" || x.Command[0] != '/' && strings.Contains(x.Command, " ") || len(x.ExtensionToLanguage) == 0 {
 			return false
 		}
 	}

@@ -53,6 +53,7 @@ func TestValidate(t *testing.T) {
 		"null":             {manifest(`, "keywords": null`), "warn: Claude Code refuses it: keywords is not a list of strings"},
 		"styles":           {manifest(`, "outputStyles": "./nope"`), "warn: Claude Code refuses it: outputStyles: ./nope does not exist"},
 		"experimental":     {manifest(`, "experimental": {"themes": "./nope"}`), "warn: Claude Code refuses it: themes: ./nope does not exist"},
+		"language server":  {manifest(`, "lspServers": {"go": {"command": "gopls serve", "extensionToLanguage": {".go": "go"}}}`), "warn: Claude Code refuses it: lspServers is not a path that begins with ./, or servers by name, each with extensionToLanguage and a command without blanks: args has the rest"},
 		"asked":            {manifest(`, "userConfig": {"k": {"type": "secret", "title": "t", "description": "d"}}`), "warn: Claude Code refuses it: userConfig is not an object whose values have type, title and description"},
 		"unknown":          {manifest(`, "comands": "./c"`), "info: comands is not a field, it has no effect; did you mean commands?"},
 		"hooks":            {texts{"hooks/hooks.json": `{"PreToolUse": [], "description": "x"}`}.fs(), "warn: Claude Code refuses it: PreToolUse is not below the key hooks"},

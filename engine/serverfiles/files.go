@@ -62,8 +62,11 @@ func (o Options) ofClaude() (all []mcp.Server, problems []knack.Problem, off map
 			Message: "its MCP servers are not used, because it cannot be read: " + err.Error()}}, nil
 	}
 	var doc struct {
-		MCPServers json.RawMessage `json:"mcpServers"`
-		Projects   map[string]struct {
+		MCPServers  json.RawMessage `json:"mcpServers"`
+		Hooks       json.RawMessage `json:"hooks"`
+		Permissions json.RawMessage `json:"permissions"`
+		Env         json.RawMessage `json:"env"`
+		Projects    map[string]struct {
 			MCPServers json.RawMessage `json:"mcpServers"`
 			Off        []string        `json:"disabledMcpServers"`
 			OffProject []string        `json:"disabledMcpjsonServers"`
@@ -74,6 +77,13 @@ func (o Options) ofClaude() (all []mcp.Server, problems []knack.Problem, off map
 	if fastjson.Unmarshal(data, &doc) != nil {
 		return nil, []knack.Problem{{Code: knack.CodeMCPInvalid, Severity: knack.Warn, Path: file,
 			Message: "not JSON: its MCP servers are not used"}}, nil
+	}
+	for i, part := range []json.RawMessage{doc.Hooks, doc.Permissions, doc.Env} {
+		if len(part) > len("null") { // an empty object is what the program writes
+			problems = append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn, Path: file,
+				Message: []string{"hooks", "permissions", "env"}[i] + " has no effect in this file",
+				Hint:    "move it to ~/.claude/settings.json"})
+		}
 	}
 	off = map[string]bool{}
 	for _, dir := range []string{o.Root, o.Dir} {

@@ -457,7 +457,11 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 			return err
 		})
 		for _, b := range bad {
-			r.problem(knack.CodeHookInvalid, knack.Warn, f.Line, f.Column, "hooks: %s", b.Message)
+			severity := knack.Warn
+			if b.Minor {
+				severity = knack.Info
+			}
+			r.problem(knack.CodeHookInvalid, severity, f.Line, f.Column, "hooks: %s", b.Message)
 		}
 		if slices.ContainsFunc(found, func(h hook.Hook) bool { return h.Path != "" }) {
 			r.problem(knack.CodeHookInvalid, knack.Warn, f.Line, f.Column,

@@ -373,7 +373,7 @@ func TestAsync(t *testing.T) {
 
 // TestRewake: the model is told what a hook with asyncRewake says with exit code 2, and nothing else.
 func TestRewake(t *testing.T) {
-	s := set(t, `{"PostToolUse": [{"hooks": [{"command": "x", "asyncRewake": true, "rewakeMessage": "m"}]}],
+	s := set(t, `{"PostToolUse": [{"hooks": [{"command": "x", "asyncRewake": true}]}],
 		"Stop": [{"hooks": [{"command": "ok", "asyncRewake": true}]}]}`,
 		func(_ context.Context, c Process) (Output, error) {
 			if c.Line == "ok" {

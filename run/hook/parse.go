@@ -19,6 +19,7 @@ type Problem struct {
 	At          int // the byte offset in the text
 	Message     string
 	KeptInvalid bool // the hook is used nevertheless
+	Minor       bool // and does what matters
 	// Guard is the guard that a misspelt event probably means; "": it is another problem. Its hooks do
 	// not run, so the calls that they should guard would run unchecked.
 	Guard    Event
@@ -219,7 +220,10 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 			h.Async = h.Async || h.Rewake
 		case "shell":
 			read(&shell, "a string")
-		case "statusMessage", "description", "id", "model", "rewakeMessage", "rewakeSummary":
+		case "description", "id": // for people
+		case "statusMessage", "model", "rewakeMessage", "rewakeSummary":
+			p.problems = append(p.problems, Problem{At: v.at + key.at, KeptInvalid: true, Minor: true,
+				Message: fmt.Sprintf("%s: %q has no effect here", h.Event, key.key)})
 		default:
 			if meant := nearRequired(key.key); meant != "" && h.Event.Guards() {
 				h.Required = true

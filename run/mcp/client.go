@@ -41,8 +41,9 @@ type Options struct {
 	// Check returns the reason why Run could not run the program of a server, for example because it does
 	// not exist. It is called by Start and must return at once; nil: unknown until Run has tried.
 	Check func(s Server) error
-	// Getenv looks up variables for ${NAME}; nil: no variable is set.
-	Getenv func(string) string
+	// Getenv looks up variables for ${NAME}; nil: no variable is set. Own looks up those that only servers of the user
+	// get; it may be nil.
+	Getenv, Own func(string) string
 	// HTTP sends the requests to remote servers, and to the addresses that they name; nil: over the network, but not
 	// to addresses of this machine or of the network inside, unless the server itself was configured there, or
 	// AllowPrivate names the host.
@@ -351,7 +352,7 @@ func (c *Client) connectTime(s Server) time.Duration {
 
 // check returns the error of a server that cannot be started with this definition.
 func (p *peer) check() error {
-	s, err := p.server.expand(p.client.opt.Getenv)
+	s, err := p.server.expand(p.client.variables(p.server.Origin))
 	if err != nil {
 		return err
 	}
@@ -458,7 +459,7 @@ func permanent(err error) bool { var p permanentError; return errors.As(err, &p)
 // connect connects to the server, reads what it offers, and returns when the connection has ended.
 func (p *peer) connect(ctx context.Context, connected func()) (failure error) {
 	c := p.client
-	s, err := p.server.expand(c.opt.Getenv)
+	s, err := p.server.expand(c.variables(p.server.Origin))
 	if err != nil {
 		return permanentError{err}
 	}

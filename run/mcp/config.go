@@ -250,6 +250,12 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 			}
 			problems = append(problems, x)
 		}
+		if words := strings.Fields(s.Command); err == nil && len(s.Args) == 0 && len(words) > 1 &&
+			!strings.ContainsAny(words[0], `/\~$`) {
+			problems = append(problems, knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Warn, Path: place,
+				Message: fmt.Sprintf("MCP server %s: no program is called %s: there is no shell that would divide it", name,
+					plain.Line(s.Command)), Hint: fmt.Sprintf(`"command": %q, "args": %s`, words[0], quoted(words[1:]))})
+		}
 		switch {
 		case err != nil:
 			problems = append(problems, problem("server %q: %v", name, err))
@@ -263,6 +269,12 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 		}
 	}
 	return servers, problems
+}
+
+// quoted returns words as a JSON list.
+func quoted(words []string) []byte {
+	text, _ := json.Marshal(words) // strings only
+	return text
 }
 
 // besideServers names the keys beside mcpServers in a file of servers, which have no effect.
@@ -586,14 +598,19 @@ func Safe(name string) string {
 }
 
 var variable = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+	return regexp.MustCompile(`\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
 })
 
-// expand replaces ${NAME} and ${NAME:-default} in the texts of a server. Definitions from a project
-// never get the values of keys.
+// expand replaces ${NAME}, ${NAME:-default} and ${env:NAME} in the texts of a server, and ~ at the beginning of its
+// command and arguments. Definitions from a project never get the values of keys.
 func (s Server) expand(getenv func(string) string) (Server, error) {
 	var failed error
 	put := func(text string) string {
+		if _, word, ok := strings.Cut(text, "${input:"); ok {
+			name, _, _ := strings.Cut(word, "}")
+			failed = cmp.Or(failed, fmt.Errorf("${input:%s} is a question of VS Code's: write ${NAME}, and set the variable NAME",
+				plain.Line(name)))
+		}
 		return variable().ReplaceAllStringFunc(text, func(ref string) string {
 			m := variable().FindStringSubmatch(ref)
 			name := m[1]
@@ -627,14 +644,28 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 		}
 		return out
 	}
-	s.Command, s.URL = put(s.Command), put(s.URL)
+	home := func(text string) string {
+		if dir := getenv("HOME"); dir != "" && strings.HasPrefix(text, "~/") {
+			text = dir + text[1:]
+		}
+		return put(text)
+	}
+	s.Command, s.URL = home(s.Command), put(s.URL)
 	s.Args = slices.Clone(s.Args)
 	for i := range s.Args {
-		s.Args[i] = put(s.Args[i])
+		s.Args[i] = home(s.Args[i])
 	}
 	s.Env, s.Headers = values(s.Env), values(s.Headers)
 	s.OAuth.ClientSecret = put(s.OAuth.ClientSecret)
 	return s, failed
+}
+
+// variables returns what looks up the variables of servers of an origin.
+func (c *Client) variables(origin permission.Origin) func(string) string {
+	if origin != permission.User || c.opt.Own == nil {
+		return c.opt.Getenv
+	}
+	return func(name string) string { return cmp.Or(c.opt.Getenv(name), c.opt.Own(name)) }
 }
 
 // keyName reports whether the name of a variable looks like that of a key.

@@ -3,6 +3,7 @@ package mcp
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -75,6 +76,9 @@ func TestExpand(t *testing.T) {
 		{"${NONE:-d}", permission.User, "d"},
 		{"${EMPTY:-d}", permission.User, "d"},
 		{"${NONE}", permission.User, "! NONE is not set"},
+		{"${env:HOME}/x", permission.User, "/h/x"}, // as editors write it
+		{"${env:GITHUB_TOKEN}", permission.Project, "! not given"},
+		{"${input:key}", permission.User, "! a question of VS Code's"},
 		{"$HOME ${1} ${A B}", permission.User, "$HOME ${1} ${A B}"},
 		{"${HOME}", permission.Project, "/h"},
 		{"${GITHUB_TOKEN}", permission.Project, "! not given"},
@@ -93,6 +97,42 @@ func TestExpand(t *testing.T) {
 				(err != nil || got != x.want) {
 				t.Errorf("%s of %s: %q %v, want %q", x.text, x.origin, got, err, x.want)
 			}
+		}
+	}
+}
+
+// TestExpandHome: ~ is the home at the beginning of a command and of an argument, and nowhere else.
+func TestExpandHome(t *testing.T) {
+	t.Parallel()
+	s, err := Server{Command: "~/bin/x", Args: []string{"~/y", "a~/z", "~z"}, URL: "~/u"}.expand(func(string) string { return "/h" })
+	if got := fmt.Sprint(s.Command, s.Args, s.URL, err); got != "/h/bin/x[/h/y a~/z ~z]~/u<nil>" {
+		t.Error(got)
+	}
+}
+
+// TestOwnVariables: what the user's settings name is for the user's servers, and for no others.
+func TestOwnVariables(t *testing.T) {
+	t.Parallel()
+	c := Client{opt: Options{Getenv: func(name string) string { return map[string]string{"A": "process"}[name] },
+		Own: func(name string) string { return "settings" }}}
+	for origin, want := range map[permission.Origin]string{permission.User: "process settings", permission.Project: "process ",
+		permission.Plugin: "process "} {
+		get := c.variables(origin)
+		if got := get("A") + " " + get("B"); got != want {
+			t.Errorf("%s: %q, want %q", origin, got, want)
+		}
+	}
+}
+
+// TestCommandLine: a command line in the place of a program is named, with how it is written.
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		"npx -y x": `"command": "npx", "args": ["-y","x"]`, "npx": "", "/opt/My App/x": "", "./my server": "", "~/my server": "",
+	} {
+		_, problems := Parse(fmt.Appendf(nil, `{"a": {"command": %q}}`, command), permission.User, ".mcp.json")
+		if got := fmt.Sprint(len(problems)); want == "" && got != "0" || want != "" && (got != "1" || problems[0].Hint != want) {
+			t.Errorf("%s: %v", command, problems)
 		}
 	}
 }

@@ -87,6 +87,13 @@ func (l *loader) adopt(from *layer) {
 		}
 		switch {
 		case used && val != nil:
+			if m.key == "statusLine" {
+				for _, k := range m.val.members {
+					if k.key != "type" && k.key != "command" {
+						unused = append(unused, "statusLine."+k.key)
+					}
+				}
+			}
 			if m.key == "permissions" {
 				unused = append(unused, from.unusedIn(m.key, "", val)...)
 				if _, auto := withoutAuto(m.val); auto {

@@ -46,7 +46,12 @@ var others = sync.OnceValue(func() map[string]other {
 				o.values[theirs] = ours
 			}
 		}
-		all[words[0]+" "+words[1]] = o
+		for name := range strings.SplitSeq(words[1], ",") {
+			all[words[0]+" "+name] = o
+			if o.advice == "any" { // that line stands before
+				all[words[0]+" "+name] = all["any "+name]
+			}
+		}
 	}
 	return all
 })
@@ -66,7 +71,10 @@ func OtherDirs() []OtherDir {
 		{"codex", ".codex", ".codex"}, {"opencode", ".config/opencode", ".opencode"},
 		{"cursor", ".cursor", ".cursor"}, {"gemini", ".gemini", ".gemini"},
 		{"github", "", ".github"}, {"junie", "", ".junie"}, {"kiro", ".kiro", ".kiro"}, {"roo", "", ".roo"},
-		{"vscode", "", ".vscode"}, {"windsurf", "", ".windsurf"}, {"root", "", "."}}
+		{"vscode", "", ".vscode"}, {"windsurf", "", ".windsurf"}, {"amazonq", "", ".amazonq"}, {"augment", ".augment", ".augment"},
+		{"cline", ".cline", ".cline"}, {"continue", ".continue", ".continue"}, {"factory", ".factory", ".factory"},
+		{"goose", "", ".goose"}, {"kilocode", ".kilocode", ".kilocode"}, {"openhands", "", ".openhands"},
+		{"qwen", ".qwen", ".qwen"}, {"trae", "", ".trae"}, {"root", "", "."}}
 }
 
 // Files returns the names in the directory that may have an effect in the other program, sorted.

@@ -100,7 +100,11 @@ func Describe(ctx context.Context, p *plugin.Plugin, dir string) Page {
 			page.hook("hook on "+string(hooks[i].Event), &hooks[i])
 		}
 		for _, b := range bad {
-			page.Problems = append(page.Problems, knack.Problem{Code: knack.CodeHookInvalid, Severity: knack.Warn,
+			severity := knack.Warn
+			if b.Minor {
+				severity = knack.Info
+			}
+			page.Problems = append(page.Problems, knack.Problem{Code: knack.CodeHookInvalid, Severity: severity,
 				Path: part.Path, Message: "hooks: " + b.Message})
 		}
 	}

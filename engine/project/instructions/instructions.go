@@ -218,9 +218,23 @@ func (l *loader) directory(d, bound string) bool {
 func (l *loader) document(path, bound string) bool {
 	data, exists := l.contextFile(path, bound)
 	if data != nil {
-		l.add(path, l.imports(path, string(data), bound, 0))
+		text := string(data)
+		if isLinkText(path, strings.TrimSpace(text)) {
+			text = "@" + strings.TrimSpace(text)
+		}
+		l.add(path, l.imports(path, text, bound, 0))
 	}
 	return exists
+}
+
+// isLinkText reports whether the text of a file is a path to another one, which is what git writes where there are no
+// links.
+func isLinkText(path, text string) bool {
+	if len(text) > 1024 || !strings.HasSuffix(text, ".md") || strings.ContainsAny(text, "@ \t\n") || filepath.IsAbs(text) {
+		return false
+	}
+	info, err := os.Stat(filepath.Join(filepath.Dir(path), text))
+	return err == nil && info.Mode().IsRegular()
 }
 
 func (l *loader) add(path, text string) {
@@ -346,7 +360,7 @@ func (l *loader) readReal(path, real, top string) (data []byte, err error) {
 	}
 	switch {
 	case errors.As(err, new(regular.TooLargeError)):
-		return nil, fmt.Errorf("it is larger than %d KiB", maxFile>>10)
+		return nil, fmt.Errorf("it is larger than %d KiB: move parts of it to files that it names as @FILE", maxFile>>10)
 	case errors.Is(err, regular.ErrNotRegular):
 		return nil, errors.New("it is not a regular file")
 	case err == nil && !utf8.Valid(data):

@@ -124,6 +124,19 @@ func TestNoImport(t *testing.T) {
 	}
 }
 
+// TestLinkText: a context file with the text of a link, as git writes it where there are no links, is what the text names.
+func TestLinkText(t *testing.T) {
+	for text, want := range map[string]string{
+		"docs/guide.md": "G", "../other.md\n": "O", "docs/gone.md": "docs/gone.md", "see docs/guide.md": "see docs/guide.md",
+	} {
+		f := Load(fixture(t, map[string]string{"home/repo/sub/AGENTS.md": text, "home/repo/sub/docs/guide.md": "G",
+			"home/repo/other.md": "O"}))
+		if got := texts(f); strings.TrimSpace(got) != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestImportPlaces: what counts as an import, and what does not.
 func TestImportPlaces(t *testing.T) {
 	for text, want := range map[string]string{

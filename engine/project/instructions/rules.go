@@ -134,10 +134,17 @@ func (l *loader) rulePaths(path string, file frontmatter.File) (patterns []strin
 	}
 	for _, e := range entries {
 		switch {
-		case e.Key == "alwaysApply" && e.Value.Value == "true":
-			return nil
+		case e.Key == "alwaysApply":
+			switch e.Value.Value {
+			case "true":
+				return nil
+			case "false", "":
+			default:
+				l.once(knack.CodeFieldType, path, "alwaysApply: %q is neither true nor false", e.Value.Value)
+			}
+			continue
 		case e.Key != "paths" && e.Key != "globs":
-			if e.Key != "alwaysApply" && e.Key != "description" { // that is for people
+			if e.Key != "description" { // that is for people
 				hint := ""
 				if slices.Contains([]string{"applyTo", "path", "glob", "pattern", "patterns"}, e.Key) {
 					hint = "write paths"

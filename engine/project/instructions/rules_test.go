@@ -163,17 +163,19 @@ func TestCursorRules(t *testing.T) {
 		"home/repo/.claude/rules/both.md":   "---\nglobs: *.vue\npaths: [\"*.svelte\"]\n---\nboth",
 		"home/repo/.claude/rules/always.md": "---\nglobs: *.vue\nalwaysApply: true\n---\nalways",
 		"home/repo/.claude/rules/lost.md":   "---\npaths: [!src/**, \"*.nim\"]\n---\nlost",
+		"home/repo/.claude/rules/odd.md":    "---\nglobs: *.vue\nalwaysApply: perhaps\n---\nodd",
 	})
 	f := Load(o)
 	if got := texts(f); got != "always" {
 		t.Errorf("%s, want always", got)
 	}
-	for _, touched := range []string{"a.vue", "b.svelte"} {
-		if docs := f.Matching([]string{filepath.Join(o.Root, touched)}); len(docs) != 1 || docs[0].Text != "both" {
+	for touched, want := range map[string]int{"a.vue": 2, "b.svelte": 1} {
+		if docs := f.Matching([]string{filepath.Join(o.Root, touched)}); len(docs) != want || docs[0].Text != "both" {
 			t.Errorf("after %s: %v", touched, docs)
 		}
 	}
-	if len(f.Problems) != 1 || f.Problems[0].Code != "text-lost" {
+	if len(f.Problems) != 2 || f.Problems[0].Code != "text-lost" ||
+		f.Problems[1].Message != `alwaysApply: "perhaps" is neither true nor false` {
 		t.Errorf("problems: %v", f.Problems)
 	}
 }
