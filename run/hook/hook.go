@@ -131,9 +131,11 @@ type Source string
 const (
 	SourceStartup Source = "startup"
 	SourceResume  Source = "resume"
-	SourceClear   Source = "clear"  // an empty session that replaces another
-	SourceSkill   Source = "skill"  // the hooks of a skill that was just activated
-	SourceSkills  Source = "skills" // skills changed (ConfigChange)
+	SourceClear   Source = "clear"   // an empty session that replaces another
+	SourceFork    Source = "fork"    // a copy of another session
+	SourceCompact Source = "compact" // the conversation was compacted
+	SourceSkill   Source = "skill"   // the hooks of a skill that was just activated
+	SourceSkills  Source = "skills"  // skills changed (ConfigChange)
 )
 
 // An EndReason is why a session ends (SessionEnd).
@@ -572,6 +574,8 @@ type Outcome struct {
 	// Output replaces the result of the call, as JSON of any type; nil: no hook replaces it. If several hooks of
 	// PostToolUse or PostToolUseFailure do, the last one counts: each of them has seen the tool's own result.
 	Output json.RawMessage
+	// Said answers what the user sent, so that no model is asked (UserPromptSubmit); "": no hook does.
+	Said string
 	// Prompt replaces what the user sent (UserPromptSubmit), and Summary is that of a compaction (PreCompact); "": no hook
 	// has one. Of several, the last one counts.
 	Prompt, Summary string

@@ -45,6 +45,7 @@ type process struct {
 
 	mu      sync.Mutex
 	started *started // nil: it does not run
+	looked  int      // the entry up to which the log was looked at
 	fails   int      // how often it ended since its last answer
 	next    time.Time
 }
@@ -211,6 +212,17 @@ func (p *process) old(of *engine.Project) bool {
 	return p.started != nil && p.started.of != of
 }
 
+// elsewhere reports whether the conversation has gone to another of its branches since the last request: what the
+// process knows is of the one that was left.
+func (p *process) elsewhere(l *live) (moved bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range l.conv.Log().After(p.looked) {
+		moved, p.looked = moved || e.Move != nil, e.ID
+	}
+	return moved && p.started != nil
+}
+
 // exchange sends a request and reads what it is answered with.
 func (s *started) exchange(r request, progress func(string)) (json.RawMessage, error) {
 	data, err := json.Marshal(r)
@@ -359,7 +371,9 @@ func (l *live) processOf(p *Program, where string) (*process, error) {
 	}
 	key := p.Path + "\x00" + where
 	if l.processes[key] == nil {
-		l.processes[key] = newProcess()
+		p := newProcess()
+		p.looked = l.conv.Log().Last()
+		l.processes[key] = p
 	}
 	return l.processes[key], nil
 }
@@ -399,7 +413,7 @@ func (p *Program) request(ctx context.Context, l *live, ws workspace.Workspace, 
 		proc.close()
 		return nil, err
 	}
-	if proc.old(of) {
+	if proc.old(of) || l != nil && proc.elsewhere(l) {
 		proc.close()
 	}
 	result, err := proc.ask(ctx, r, cmp.Or(p.definition.timeout(), processTime),

@@ -192,7 +192,7 @@ func ofPlugin(p *engine.Project, name string) *knack.Skill {
 	for _, x := range p.Brought.Plugins {
 		if x.Name == name {
 			return &knack.Skill{Name: name, Dir: x.Dir, Vars: map[string]string{"CLAUDE_PLUGIN_ROOT": x.Dir},
-				Origin: knack.Origin{Kind: knack.Plugin, Label: name, Trust: knack.Trusted}}
+				Origin: knack.Origin{Kind: knack.Plugin, Label: name, From: x.ID, Trust: knack.Trusted}}
 		}
 	}
 	return nil
