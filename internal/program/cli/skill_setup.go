@@ -32,13 +32,7 @@ func skillSetupCommand() *cobra.Command {
 		Long: `Show what a skill needs, what of it is not on this machine, and the commands that
 would install that on this system. Nothing is installed, and nothing of the skill runs.
 
-A skill says what it needs under metadata.knack.needs: a list of programs, or lists of
-programs, python, npm, skills, servers, platforms and hosts. NAME>=VERSION is a least
-version. Without it, its compatibility, the commands in its text, its scripts (what
-interprets and what they import), requirements.txt and package.json are read. For a program
-whose package is not known, the commands of the skill's own text that install are shown.
-
-The exit code is 1 if something is missing.`,
+The exit code is 1 if something is missing. "knack help needs" says where it is known from.`,
 		Example: "  knack skill setup pdf\n  knack skill setup ./my-skill --json",
 		Args:    exactly(1, "knack skill setup NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
