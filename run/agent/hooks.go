@@ -440,7 +440,7 @@ func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, ac
 		return "", &Blocked{in.Event, out.Reason}
 	}
 	if out.Said != "" {
-		return "", &Said{out.Said}
+		return "", &Said{strings.Join(append([]string{out.Said}, out.Messages...), "\n")} // nothing is recorded, as a note is
 	}
 	return out.Prompt, nil
 }
