@@ -501,5 +501,9 @@ func (h *runHooks) onStop(ctx context.Context, answer *llm.Response) (bool, erro
 // failed runs the StopFailure hooks when the run ends with an error. The caller returns that error, so one
 // from writing the log is dropped.
 func (h *runHooks) failed(ctx context.Context, why error) {
-	h.fire(ctx, hook.Input{Event: hook.StopFailure, Error: why.Error()})
+	in := hook.Input{Event: hook.StopFailure, Error: "unknown", ErrorText: why.Error()}
+	if e := (*llm.Error)(nil); errors.As(why, &e) {
+		in.Error = e.Kind.Word()
+	}
+	h.fire(ctx, in)
 }

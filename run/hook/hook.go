@@ -393,9 +393,10 @@ type Input struct {
 	Suggestion []string        `json:"permission_suggestions,omitempty"`
 	Calls      []BatchCall     `json:"tool_calls,omitempty"` // PostToolBatch
 
-	Error     string `json:"error,omitempty"`        // PostToolUseFailure, StopFailure
-	Interrupt *bool  `json:"is_interrupt,omitempty"` // PostToolUseFailure: false, as hooks do not run for what was stopped
-	Reason    string `json:"reason,omitempty"`       // PermissionDenied, SessionEnd, SkillReleased
+	Error     string `json:"error,omitempty"`         // PostToolUseFailure; StopFailure: its kind
+	ErrorText string `json:"error_details,omitempty"` // StopFailure
+	Interrupt *bool  `json:"is_interrupt,omitempty"`  // PostToolUseFailure: false, as hooks do not run for what was stopped
+	Reason    string `json:"reason,omitempty"`        // PermissionDenied, SessionEnd, SkillReleased
 
 	Prompt    string `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as the user typed it
 	Expansion string `json:"expansion_type,omitempty"` // UserPromptExpansion
@@ -513,6 +514,8 @@ func (in *Input) matchText() string {
 	switch in.Event {
 	case SessionStart, ConfigChange:
 		return string(in.Source)
+	case StopFailure:
+		return in.Error
 	case SessionEnd:
 		return in.Reason
 	case UserPromptExpansion:

@@ -340,6 +340,19 @@ const (
 	Overflow   ErrorKind = "overflow"   // the context window is full
 )
 
+// Word returns what hooks and hosts of other agents call the kind.
+func (k ErrorKind) Word() string {
+	switch k {
+	case Invalid, Overflow:
+		return "invalid_request"
+	case Auth:
+		return "authentication_failed"
+	case RateLimit, Overloaded:
+		return string(k)
+	}
+	return "server_error"
+}
+
 // An Error is a failure reported by a provider or by the connection to it.
 type Error struct {
 	Kind       ErrorKind
