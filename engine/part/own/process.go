@@ -217,10 +217,14 @@ func (p *process) old(of *engine.Project) bool {
 func (p *process) elsewhere(l *live) (moved bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, e := range l.conv.Log().After(p.looked) {
-		moved, p.looked = moved || e.Move != nil, e.ID
+	if log := l.conv.Log(); p.started == nil {
+		p.looked = log.Last()
+	} else {
+		for _, e := range log.After(p.looked) {
+			moved, p.looked = moved || e.Move != nil, e.ID
+		}
 	}
-	return moved && p.started != nil
+	return moved
 }
 
 // exchange sends a request and reads what it is answered with.
@@ -371,9 +375,7 @@ func (l *live) processOf(p *Program, where string) (*process, error) {
 	}
 	key := p.Path + "\x00" + where
 	if l.processes[key] == nil {
-		p := newProcess()
-		p.looked = l.conv.Log().Last()
-		l.processes[key] = p
+		l.processes[key] = newProcess()
 	}
 	return l.processes[key], nil
 }

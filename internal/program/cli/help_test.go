@@ -217,7 +217,8 @@ func TestHelpHooks(t *testing.T) {
 	for _, word := range []string{"matcher", "type", "command", "args", "url", "prompt", "if", "timeout", "once", "async",
 		"required", "path", "continue", "stopReason", "systemMessage", "decision", "reason", "permissionDecision",
 		"updatedInput", "additionalContext", "updatedToolOutput",
-		"updatedMCPToolOutput", "updatedPrompt", "answer", "summary", "ask", "status", "notify", "watchPaths", "action", "content"} {
+		"updatedMCPToolOutput", "updatedPrompt", "answer", "summary", "ask", "status", "notify", "watchPaths", "action",
+		"content"} {
 		if !mentions(text, word) {
 			t.Errorf("%s is not in help hooks", word)
 		}
