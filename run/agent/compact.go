@@ -254,7 +254,8 @@ func (r *compactions) compact(ctx context.Context, trigger session.Trigger, inst
 		return nil, err
 	}
 	r.cut()
-	if _, err = r.hooks.fire(ctx, hook.Input{Event: hook.PostCompact, Trigger: in.Trigger, Summary: c.Summary}); err != nil {
+	_, err = r.hooks.fire(ctx, hook.Input{Event: hook.PostCompact, Trigger: in.Trigger, Summary: c.Summary})
+	if err != nil {
 		return nil, err
 	}
 	return c, r.hooks.restarted(ctx, model.Info().ID)

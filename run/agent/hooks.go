@@ -440,7 +440,8 @@ func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, ac
 		return "", &Blocked{in.Event, out.Reason}
 	}
 	if out.Said != "" {
-		return "", &Said{strings.Join(append([]string{out.Said}, out.Messages...), "\n")} // nothing is recorded, as a note is
+		// Its messages to the user would be notes, but nothing of such a prompt is recorded.
+		return "", &Said{strings.Join(append([]string{out.Said}, out.Messages...), "\n")}
 	}
 	return out.Prompt, nil
 }

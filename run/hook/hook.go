@@ -395,7 +395,7 @@ type Input struct {
 
 	Error     string `json:"error,omitempty"`         // PostToolUseFailure; StopFailure: its kind
 	ErrorText string `json:"error_details,omitempty"` // StopFailure
-	Interrupt *bool  `json:"is_interrupt,omitempty"`  // PostToolUseFailure: false, as hooks do not run for what was stopped
+	Interrupt *bool  `json:"is_interrupt,omitempty"`  // PostToolUseFailure: false, as no hook runs for what was stopped
 	Reason    string `json:"reason,omitempty"`        // PermissionDenied, SessionEnd, SkillReleased
 
 	Prompt    string `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as the user typed it

@@ -64,8 +64,8 @@ func TestOf(t *testing.T) {
 // TestNamed: a command of the text that is not in the table is a program if something else says so.
 func TestNamed(t *testing.T) {
 	k := skill(t, map[string]string{"SKILL.md": head + "allowed-tools: Bash(granted *), Bash(other)\n---\n" +
-		"```bash\nnpm install -g @scope/installed-cli@latest\npip install git+https://example.com/a/fetched.git pinned==1\n" +
-		"npm install -g \"$(x)\"\ninstalled go\nfetched x\npinned\ngranted a\nother b\nx run\nmoo\n```\n"})
+		"```bash\nnpm install -g @scope/installed-cli@latest\n" +
+		"pip install git+https://example.com/a/fetched.git pinned==1\nnpm install -g \"$(x)\"\ninstalled go\nfetched x\npinned\ngranted a\nother b\nx run\nmoo\n```\n"})
 	var got []string
 	all, _ := Of(t.Context(), k)
 	for _, n := range all {

@@ -151,8 +151,8 @@ func (r *reader) shell(text, from string) {
 	}
 }
 
-// named adds those commands of the text that are certainly programs, although they are not among programs: the skill has
-// their name, is granted them, or says how they are installed.
+// named adds those commands of the text that are certainly programs, although they are not among programs: the skill
+// has their name, is granted them, or says how they are installed.
 func (r *reader) named(k *knack.Skill) {
 	for _, name := range r.used {
 		granted := func(rule string) bool {
