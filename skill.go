@@ -219,6 +219,7 @@ const (
 type Origin struct {
 	Kind  SourceKind
 	Label string // name of the plugin or MCP server
+	From  string // where a plugin or single skill was installed from; "": it was not installed
 	Trust Trust
 	Dir   string // the directory that paths: patterns are relative to; "": that of the View
 	// Nested is set for skills found below the working directory: the directory where

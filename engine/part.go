@@ -105,6 +105,7 @@ type Brought struct {
 // A PluginDir is the directory of a plugin in use.
 type PluginDir struct {
 	Name, Dir string
+	ID        string // NAME@MARKETPLACE
 	// Check returns nil if the plugin was installed with a file with this content; nil: it was not installed, but named.
 	Check func(file string, data []byte) error
 	// Secrets are those that the user gave to it. Its servers get them.

@@ -18,8 +18,8 @@ func SecretAccount(skill, source, hash, name string) string {
 	return strings.Join([]string{skill, source, hash, name}, "\n")
 }
 
-// PluginSource is the source of a plugin in [SecretAccount].
-func PluginSource(name string) string { return "plugin " + name }
+// PluginSource is the source of a plugin, NAME@MARKETPLACE, in [SecretAccount].
+func PluginSource(id string) string { return "plugin " + id }
 
 // pluginValues are the values of the userConfig of a plugin: the user's, or else the default.
 type pluginValues struct {
@@ -60,7 +60,7 @@ func (x *usedPlugin) readValues(env Env) error {
 // given returns what looks up the values that the user gave. The plugin's files are read only if there are any.
 func (x *usedPlugin) given(env Env) (look func(name string) (string, error), err error) {
 	look = func(string) (string, error) { return "", nil }
-	keys, source := OpenSkillKeys(env), PluginSource(x.Name)
+	keys, source := OpenSkillKeys(env), PluginSource(x.id)
 	accounts, err := keys.Providers()
 	if !slices.ContainsFunc(accounts, func(a string) bool { return strings.HasPrefix(a, "\n"+source+"\n") }) {
 		return look, err

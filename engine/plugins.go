@@ -271,7 +271,9 @@ func (s *Plugins) useSkill(dir, name string, it *install.Item) {
 	x := usedPlugin{id: name, files: it.Files, Plugin: &plugin.Plugin{
 		Skills: []plugin.Place{{Path: ".", Name: name, Fixed: true}}}}
 	x.Dir, x.Check = dir, r.Check
-	x.Origin = knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: s.project.root}
+	from := it.Source
+	from.SHA, from.Ref, from.Version = "", "", "" // an update does not change the source
+	x.Origin = knack.Origin{Kind: knack.Plugin, From: from.String(), Trust: knack.Trusted, Dir: s.project.root}
 	s.used = append(s.used, x)
 }
 
@@ -319,7 +321,7 @@ func checkOf(used []usedPlugin, name, skill string) func(file string, data []byt
 func dirsOf(used []usedPlugin) (all []PluginDir) {
 	for _, x := range used {
 		if x.Name != "" && x.Dir != "" {
-			dir := PluginDir{Name: x.Name, Dir: x.Dir, Check: checkOf(used, x.Name, ""),
+			dir := PluginDir{Name: x.Name, Dir: x.Dir, ID: x.id, Check: checkOf(used, x.Name, ""),
 				Secrets: slices.Collect(maps.Values(x.values.secrets))}
 			for _, part := range x.LanguageServers {
 				dir.LanguageServers = append(dir.LanguageServers, part.JSON)
@@ -431,7 +433,7 @@ func (s *Plugins) add(x readResult) {
 	}
 	x.Data = s.project.options.Env.pluginData(x.id)
 	x.Cache = s.project.options.Env.StateFile("cache")
-	x.Origin = knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: s.project.root}
+	x.Origin = knack.Origin{Kind: knack.Plugin, From: x.id, Trust: knack.Trusted, Dir: s.project.root}
 	s.used = append(s.used, x.usedPlugin)
 }
 

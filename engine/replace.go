@@ -39,6 +39,7 @@ func (s *Session) Replace(ctx context.Context, with Replacement) (*Session, erro
 		if log, err = s.copyLog(with.Copy); err != nil {
 			return nil, err
 		}
+		source = hook.SourceFork
 	default:
 		source = hook.SourceClear
 		if log, err = newLog(s); err != nil {
@@ -48,8 +49,8 @@ func (s *Session) Replace(ctx context.Context, with Replacement) (*Session, erro
 	return s.replace(ctx, log, source)
 }
 
-// replace starts the session that replaces s. source is the source of its SessionStart event, clear or resume, and the
-// reason of the SessionEnd event of s.
+// replace starts the session that replaces s. source is the source of its SessionStart event, from which
+// follows the reason of the SessionEnd event of s.
 func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Source) (*Session, error) {
 	o := s.given
 	o.Host = s.Host()

@@ -154,6 +154,11 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 	s.interrupt = interrupt
 	s.mu.Unlock()
 	for e, err := range t.agent.Run(turn, s.log, in) {
+		var said *agent.Said
+		if errors.As(err, &said) {
+			return yield(Event{Reply: &Reply{Text: said.Text}}, nil) &&
+				yield(Event{Event: agent.Event{End: commandEnd(nil)}}, nil)
+		}
 		if err != nil {
 			err = t.addHint(in.Text, err)
 		}

@@ -167,6 +167,9 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		}}
 	if s.firstNew > 0 {
 		s.source = hook.SourceResume
+		if o.Fork {
+			s.source = hook.SourceFork
+		}
 	}
 	for _, d := range log.Damage() {
 		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn,

@@ -255,7 +255,10 @@ func (r *compactions) compact(ctx context.Context, trigger session.Trigger, inst
 	}
 	r.cut()
 	_, err = r.hooks.fire(ctx, hook.Input{Event: hook.PostCompact, Trigger: in.Trigger, Summary: c.Summary})
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	return c, r.hooks.restarted(ctx, model.Info().ID)
 }
 
 // cutResults reports whether the last answer's results were left out.

@@ -35,6 +35,11 @@ func (b *Blocked) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("a %s hook refused the prompt: %s", b.Event, b.Reason), ": ")
 }
 
+// Said is the error for a prompt that a UserPromptSubmit hook answered itself. No part of the prompt was recorded.
+type Said struct{ Text string }
+
+func (s *Said) Error() string { return s.Text }
+
 // runHooks run the hooks of a run, and record their texts for the model and the user.
 type runHooks struct {
 	*turn
@@ -434,6 +439,10 @@ func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, ac
 	if out.Block {
 		return "", &Blocked{in.Event, out.Reason}
 	}
+	if out.Said != "" {
+		// Its messages to the user would be notes, but nothing of such a prompt is recorded.
+		return "", &Said{strings.Join(append([]string{out.Said}, out.Messages...), "\n")}
+	}
 	return out.Prompt, nil
 }
 
@@ -453,6 +462,16 @@ func (h *runHooks) activated(ctx context.Context, act *knack.Activation, by sess
 	}
 	set.Fire(ctx, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: string(by)})
 	return h.flush(nil)
+}
+
+// restarted runs the SessionStart hooks after a compaction, so that they can say again what it left out. A sub-agent is
+// not a session.
+func (h *runHooks) restarted(ctx context.Context, model string) error {
+	if h.origin.parent != nil {
+		return nil
+	}
+	_, err := h.fire(ctx, hook.Input{Event: hook.SessionStart, Source: hook.SourceCompact, Model: model})
+	return err
 }
 
 // released runs the SkillReleased hooks after a skill's text has left the conversation.
@@ -483,5 +502,9 @@ func (h *runHooks) onStop(ctx context.Context, answer *llm.Response) (bool, erro
 // failed runs the StopFailure hooks when the run ends with an error. The caller returns that error, so one
 // from writing the log is dropped.
 func (h *runHooks) failed(ctx context.Context, why error) {
-	h.fire(ctx, hook.Input{Event: hook.StopFailure, Error: why.Error()})
+	in := hook.Input{Event: hook.StopFailure, Error: "unknown", ErrorText: why.Error()}
+	if e := (*llm.Error)(nil); errors.As(why, &e) {
+		in.Error = e.Kind.Word()
+	}
+	h.fire(ctx, in)
 }

@@ -186,11 +186,12 @@ func TestHookRefuses(t *testing.T) {
 // TestHookFailure: hooks receive the end of a run that fails.
 func TestHookFailure(t *testing.T) {
 	m := llmtest.New(llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Message: "bad request"}})
-	a, w := hooked(t, m, `{"StopFailure": [{"hooks": [{"command": "{}"}]}], "Stop": [{"hooks": [{"command": "{}"}]}]}`)
+	a, w := hooked(t, m, `{"StopFailure": [{"matcher": "invalid_request", "hooks": [{"command": "{}"}]},
+		{"matcher": "rate_limit", "hooks": [{"command": "other"}]}], "Stop": [{"hooks": [{"command": "{}"}]}]}`)
 	if _, err := do(t, a, session.New(session.Header{}), "go"); err == nil {
 		t.Fatal("no error")
 	}
-	if len(w.inputs) != 1 || !strings.Contains(w.inputs[0], `"error":"bad request"`) {
+	if len(w.inputs) != 1 || !strings.Contains(w.inputs[0], `"error":"invalid_request","error_details":"bad request"`) {
 		t.Errorf("hooks received %q", w.inputs)
 	}
 }

@@ -131,9 +131,11 @@ type Source string
 const (
 	SourceStartup Source = "startup"
 	SourceResume  Source = "resume"
-	SourceClear   Source = "clear"  // an empty session that replaces another
-	SourceSkill   Source = "skill"  // the hooks of a skill that was just activated
-	SourceSkills  Source = "skills" // skills changed (ConfigChange)
+	SourceClear   Source = "clear"   // an empty session that replaces another
+	SourceFork    Source = "fork"    // a copy of another session
+	SourceCompact Source = "compact" // the conversation was compacted
+	SourceSkill   Source = "skill"   // the hooks of a skill that was just activated
+	SourceSkills  Source = "skills"  // skills changed (ConfigChange)
 )
 
 // An EndReason is why a session ends (SessionEnd).
@@ -391,9 +393,10 @@ type Input struct {
 	Suggestion []string        `json:"permission_suggestions,omitempty"`
 	Calls      []BatchCall     `json:"tool_calls,omitempty"` // PostToolBatch
 
-	Error     string `json:"error,omitempty"`        // PostToolUseFailure, StopFailure
-	Interrupt *bool  `json:"is_interrupt,omitempty"` // PostToolUseFailure: false, as hooks do not run for what was stopped
-	Reason    string `json:"reason,omitempty"`       // PermissionDenied, SessionEnd, SkillReleased
+	Error     string `json:"error,omitempty"`         // PostToolUseFailure; StopFailure: its kind
+	ErrorText string `json:"error_details,omitempty"` // StopFailure
+	Interrupt *bool  `json:"is_interrupt,omitempty"`  // PostToolUseFailure: false, as no hook runs for what was stopped
+	Reason    string `json:"reason,omitempty"`        // PermissionDenied, SessionEnd, SkillReleased
 
 	Prompt    string `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as the user typed it
 	Expansion string `json:"expansion_type,omitempty"` // UserPromptExpansion
@@ -511,6 +514,8 @@ func (in *Input) matchText() string {
 	switch in.Event {
 	case SessionStart, ConfigChange:
 		return string(in.Source)
+	case StopFailure:
+		return in.Error
 	case SessionEnd:
 		return in.Reason
 	case UserPromptExpansion:
@@ -572,6 +577,8 @@ type Outcome struct {
 	// Output replaces the result of the call, as JSON of any type; nil: no hook replaces it. If several hooks of
 	// PostToolUse or PostToolUseFailure do, the last one counts: each of them has seen the tool's own result.
 	Output json.RawMessage
+	// Said answers what the user sent, so that no model is asked (UserPromptSubmit); "": no hook does.
+	Said string
 	// Prompt replaces what the user sent (UserPromptSubmit), and Summary is that of a compaction (PreCompact); "": no hook
 	// has one. Of several, the last one counts.
 	Prompt, Summary string

@@ -30,6 +30,7 @@ type reply struct {
 	stop       bool
 	stopReason string
 	prompt     string   // in place of the user's
+	said       string   // in answer to it: the model is not asked
 	summary    string   // of a compaction
 	answer     *Form    // to the question of a server
 	watch      []string // files
@@ -42,7 +43,7 @@ type reply struct {
 // tells reports whether a model reads part of the answer.
 func (r *reply) tells() bool {
 	return r.context != "" || r.reason != "" && (r.block || r.vote != Nothing) || r.output != nil || r.mcpOutput != nil ||
-		r.input != nil || r.stopReason != "" || r.prompt != "" || r.summary != "" || r.answer != nil
+		r.input != nil || r.stopReason != "" || r.prompt != "" || r.said != "" || r.summary != "" || r.answer != nil
 }
 
 // wire is the JSON that a hook prints.
@@ -66,6 +67,7 @@ type wire struct {
 		Output       json.RawMessage `json:"updatedToolOutput"`
 		MCPOutput    json.RawMessage `json:"updatedMCPToolOutput"`
 		Prompt       string          `json:"updatedPrompt"`
+		Said         string          `json:"answer"`
 		Summary      string          `json:"summary"`
 		Action       string          `json:"action"`
 		Content      map[string]any  `json:"content"`
@@ -167,7 +169,7 @@ func readReply(e Event, out []byte) (reply, error) {
 func (r *reply) special(e Event, w *wire) error {
 	switch e {
 	case UserPromptSubmit:
-		r.prompt = strings.TrimSpace(w.Specific.Prompt)
+		r.prompt, r.said = strings.TrimSpace(w.Specific.Prompt), cutText(w.Specific.Said)
 		if len(r.prompt) > MaxOutput/2 {
 			return fmt.Errorf("updatedPrompt has %d bytes: at most %d are used", len(r.prompt), MaxOutput/2)
 		}

@@ -750,6 +750,7 @@ func (o *Outcome) merge(e Event, h *Hook, r reply, err error) {
 	if r.display != nil {
 		o.Display = r.display
 	}
+	o.Said = cmp.Or(r.said, o.Said)
 	o.Prompt, o.Summary = cmp.Or(r.prompt, o.Prompt), cmp.Or(r.summary, o.Summary)
 	o.WatchPaths = append(o.WatchPaths, r.watch...)
 	o.mergeAnswer(e, h, r)

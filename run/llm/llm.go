@@ -346,6 +346,19 @@ const (
 // conversation that is too long like that, and gateways now and then any request.
 var ErrNoBody = errors.New("refused without a reason")
 
+// Word returns what hooks and hosts of other agents call the kind.
+func (k ErrorKind) Word() string {
+	switch k {
+	case Invalid, Overflow:
+		return "invalid_request"
+	case Auth:
+		return "authentication_failed"
+	case RateLimit, Overloaded:
+		return string(k)
+	}
+	return "server_error"
+}
+
 // An Error is a failure reported by a provider or by the connection to it.
 type Error struct {
 	Kind       ErrorKind

@@ -61,6 +61,26 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestNamed: a command of the text that is not in the table is a program if something else says so.
+func TestNamed(t *testing.T) {
+	k := skill(t, map[string]string{"SKILL.md": head + "allowed-tools: Bash(granted *), Bash(other)\n---\n" +
+		"```bash\nnpm install -g @scope/installed-cli@latest\n" +
+		"pip install git+https://example.com/a/fetched.git pinned==1\nnpm install -g \"$(x)\"\ninstalled go\nfetched x\npinned\ngranted a\nother b\nx run\nmoo\n```\n"})
+	var got []string
+	all, _ := Of(t.Context(), k)
+	for _, n := range all {
+		got = append(got, n.Name)
+	}
+	if want := []string{"npm", "python3", "installed", "fetched", "pinned", "granted"}; !slices.Equal(got, want) {
+		t.Errorf("\n got %q\nwant %q", got, want)
+	}
+	want := []string{"npm install -g @scope/installed-cli@latest",
+		"pip install git+https://example.com/a/fetched.git pinned==1"}
+	if says := Says(t.Context(), k); !slices.Equal(says, want) {
+		t.Errorf("\n got %q\nwant %q", says, want)
+	}
+}
+
 // TestMissing: what is not here is told in one line, with commands in which nothing of the skill is more than a name.
 func TestMissing(t *testing.T) {
 	k := skill(t, map[string]string{"SKILL.md": head + "---\nX.\n", "node_modules/sharp/package.json": "{}"})

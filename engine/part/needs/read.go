@@ -24,6 +24,20 @@ const (
 	maxScript  = 256 << 10
 )
 
+// Says returns the commands of a skill's own text and metadata that install programs. Nobody has looked at them.
+func Says(ctx context.Context, k *knack.Skill) []string {
+	r := reader{seen: map[Need]bool{}}
+	for _, x := range engine.RequiredOf(k) {
+		for _, i := range x.Installs {
+			r.installs(strings.Fields(i.Command()))
+		}
+	}
+	if body, err := k.Body(ctx); err == nil {
+		r.commands(body)
+	}
+	return r.says
+}
+
 // read returns what a skill needs as its text and files show it.
 func read(ctx context.Context, k *knack.Skill) []Need {
 	r := reader{seen: map[Need]bool{}, known: programs()}
@@ -37,12 +51,15 @@ func read(ctx context.Context, k *knack.Skill) []Need {
 	if body, err := k.Body(ctx); err == nil {
 		r.commands(body)
 	}
+	r.named(k)
 	r.files(ctx, k)
 	return r.all
 }
 
 type reader struct {
 	all   []Need
+	says  []string // commands of the skill's text and metadata that install something
+	used  []string // the first words of the commands in its text
 	seen  map[Need]bool
 	known map[string]program
 }
@@ -127,8 +144,63 @@ func (r *reader) shell(text, from string) {
 			words = words[1:]
 		}
 		r.program(words[0], from)
+		if from == "SKILL.md" {
+			r.used = append(r.used, words[0])
+			r.installs(words)
+		}
 	}
 }
+
+// named adds those commands of the text that are certainly programs, although they are not among programs: the skill
+// has their name, is granted them, or says how they are installed.
+func (r *reader) named(k *knack.Skill) {
+	for _, name := range r.used {
+		granted := func(rule string) bool {
+			return strings.HasPrefix(rule, "Bash("+name+" ") || strings.HasPrefix(rule, "Bash("+name+":")
+		}
+		if regexp.MustCompile(`^[a-z][a-z0-9_-]{2,40}$`).MatchString(name) && (name == k.Name ||
+			slices.ContainsFunc(k.AllowedTools, granted) ||
+			slices.ContainsFunc(r.says, func(line string) bool { return gives(line, name) })) {
+			r.add(Need{Kind: Program, Name: name, From: "SKILL.md"})
+		}
+	}
+}
+
+// gives reports whether a command that installs has a package of the name of a program.
+func gives(line, name string) bool {
+	for _, pack := range strings.Fields(line)[2:] {
+		base := strings.TrimSuffix(path.Base(pack), ".git")
+		if i := strings.LastIndexAny(base, "@="); i > 0 {
+			base = strings.Trim(base[:i], "@=")
+		}
+		if base == name || base == name+"-cli" {
+			return true
+		}
+	}
+	return false
+}
+
+// installs keeps a command that installs packages, if it has nothing but their names.
+func (r *reader) installs(words []string) {
+	line := strings.Join(words, " ")
+	if slices.Contains(words, "") { // the shell would expand it
+		return
+	}
+	for _, start := range []string{"npm install -g ", "npm i -g ", "pip install ", "pip3 install ", "pipx install ",
+		"uv tool install ", "brew install ", "go install ", "cargo install ", "gem install "} {
+		names, ok := strings.CutPrefix(line, start)
+		if !ok || slices.Contains(r.says, line) || len(r.says) == maxSays {
+			continue
+		}
+		if fine := regexp.MustCompile(`^[A-Za-z0-9@][A-Za-z0-9@_.+/:=-]*$`); !slices.ContainsFunc(strings.Fields(names),
+			func(name string) bool { return !fine.MatchString(name) }) {
+			r.says = append(r.says, line)
+		}
+	}
+}
+
+// maxSays is how many commands of a skill that install something are shown.
+const maxSays = 5
 
 // files reads the scripts of a skill, and its package.json.
 func (r *reader) files(ctx context.Context, k *knack.Skill) {

@@ -114,6 +114,9 @@ func TestExampleHooks(t *testing.T) {
 		p.Content(t, "a.txt") != "changed\n" {
 		t.Errorf("%s %v: %q", out, err, p.Content(t, "a.txt"))
 	}
+	if got := enginetest.Run(t, s, "time"); !strings.Contains(got, ":") || strings.Contains(got, "error") {
+		t.Errorf("answered by a hook: %q", got) // the model has no answer left
+	}
 }
 
 // TestExamplePlan: a mode that a command turns on keeps the model from changing anything, and its end begins the work.

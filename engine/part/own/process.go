@@ -45,6 +45,7 @@ type process struct {
 
 	mu      sync.Mutex
 	started *started // nil: it does not run
+	looked  int      // the entry up to which the log was looked at
 	fails   int      // how often it ended since its last answer
 	next    time.Time
 }
@@ -209,6 +210,21 @@ func (p *process) old(of *engine.Project) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.started != nil && p.started.of != of
+}
+
+// elsewhere reports whether the conversation has gone to another of its branches since the last request: what the
+// process knows is of the one that was left.
+func (p *process) elsewhere(l *live) (moved bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if log := l.conv.Log(); p.started == nil {
+		p.looked = log.Last()
+	} else {
+		for _, e := range log.After(p.looked) {
+			moved, p.looked = moved || e.Move != nil, e.ID
+		}
+	}
+	return moved
 }
 
 // exchange sends a request and reads what it is answered with.
@@ -399,7 +415,7 @@ func (p *Program) request(ctx context.Context, l *live, ws workspace.Workspace, 
 		proc.close()
 		return nil, err
 	}
-	if proc.old(of) {
+	if proc.old(of) || l != nil && proc.elsewhere(l) {
 		proc.close()
 	}
 	result, err := proc.ask(ctx, r, cmp.Or(p.definition.timeout(), processTime),

@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/enginetest"
 	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
@@ -110,6 +111,17 @@ esac`))
 	}
 	if got := strings.Join(s.Status().Parts, ","); got != "stopped" {
 		t.Errorf("status %q", got)
+	}
+	for e := range s.Log().Walk() {
+		if e.User != nil && llm.TextOf(e.User.Parts) == "go on" {
+			if err := s.Log().Move(e.Parent); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if got := enginetest.Run(t, s, "/counted"); !strings.Contains(got, "counted 2") {
+		t.Errorf("a command on another branch of the conversation: %q", got)
 	}
 }
 

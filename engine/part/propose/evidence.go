@@ -75,8 +75,11 @@ func whose(log *session.Log, quote string, onlyTyped bool) string {
 	return ""
 }
 
-// you is who typed a passage: only what is known to be typed is the user's.
-const you = "you"
+// Who a passage is of: only what is known to be typed is the user's.
+const (
+	you    = "you"
+	untold = "a message, not known to be typed"
+)
 
 // words returns the visible text with single spaces, so that a quote is found however lines were broken.
 func words(text string) string {
@@ -92,7 +95,11 @@ func passages(log *session.Log) iter.Seq2[string, string] {
 			switch {
 			case e.User != nil:
 				if !yield(you, e.User.Said()) ||
-					e.User.Server == "" && !yield("a message, not known to be typed", llm.JoinText(e.User.Parts, "\n")) {
+					e.User.Server == "" && !yield(untold, llm.JoinText(e.User.Parts, "\n")) {
+					return
+				}
+			case e.Activation != nil && e.Activation.By == session.ByUser: // of what follows the name, more may be piped in
+				if !yield(untold, "/"+e.Activation.Skill+" "+e.Activation.Args) {
 					return
 				}
 			case e.Answer != nil:

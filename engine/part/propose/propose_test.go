@@ -281,6 +281,7 @@ func TestNotTyped(t *testing.T) {
 		{agent.Input{Text: other + "\n\n" + passage, Typed: passage}, "you: “"},
 		{agent.Input{Text: passage + "\n\n" + other, Typed: other}, not},
 		{agent.Text(passage), not},
+		{agent.Typed("/notes " + passage), not},
 		{agent.Input{Text: other, Typed: other, Parts: []llm.Part{llm.Text("<file>" + passage + "</file>")}}, not},
 		{agent.Text("You asked the user: " + passage), not},
 	} {

@@ -196,7 +196,7 @@ func Line(all []Wanted) string {
 // A Binding is what a value is for: a skill of one source with one content.
 type Binding struct {
 	Skill  string `json:"skill"`
-	Source string `json:"source"` // the folder, or "plugin NAME"
+	Source string `json:"source"` // the folder, "plugin NAME@MARKETPLACE", or where a single skill was installed from
 	Hash   string `json:"hash"`   // of all files of the folder, or of the plugin
 }
 
@@ -225,8 +225,12 @@ func bind(k *knack.Skill) (b Binding, files install.Files, err error) {
 		return b, nil, err
 	}
 	b.Source = dir
-	if k.Origin.Kind == knack.Plugin {
-		b.Source = engine.PluginSource(k.Origin.Label)
+	switch {
+	case k.Origin.Kind != knack.Plugin:
+	case k.Origin.Label == "": // a single skill
+		b.Source = k.Origin.From
+	default:
+		b.Source = engine.PluginSource(cmp.Or(k.Origin.From, k.Origin.Label))
 	}
 	files = install.Files{}
 	for name, hash := range found {

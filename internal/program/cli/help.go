@@ -115,6 +115,8 @@ func indented(text, indent string, width int) string {
 // topics are the pages of `knack help` that do not describe one command.
 var topics = [...]struct{ name, short string }{
 	{"skills", "Where skills are found, and how they are used"},
+	{"needs", "What a skill needs, and how what is missing is installed"},
+	{"secrets", "Keys and passwords of skills and plugins: who gets them"},
 	{"agents", "Sub-agents: definitions, the Agent tool, skills that run in one"},
 	{"permissions", "Permissions: rules, modes, trust"},
 	{"hooks", "Commands that run on events, to decide or to be notified"},

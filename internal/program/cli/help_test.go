@@ -217,9 +217,15 @@ func TestHelpHooks(t *testing.T) {
 	for _, word := range []string{"matcher", "type", "command", "args", "url", "prompt", "if", "timeout", "once", "async",
 		"required", "path", "continue", "stopReason", "systemMessage", "decision", "reason", "permissionDecision",
 		"updatedInput", "additionalContext", "updatedToolOutput",
-		"updatedMCPToolOutput", "updatedPrompt", "summary", "ask", "status", "notify", "watchPaths", "action", "content"} {
+		"updatedMCPToolOutput", "updatedPrompt", "answer", "summary", "ask", "status", "notify", "watchPaths", "action",
+		"content"} {
 		if !mentions(text, word) {
 			t.Errorf("%s is not in help hooks", word)
+		}
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[hook.Input]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && !mentions(text, name) {
+			t.Errorf("the field %s of the input is not in help hooks", name)
 		}
 	}
 }

@@ -50,14 +50,7 @@ NAME may be a plugin: its userConfig is for all its skills, and for its servers,
 have ${user_config.KEY} in their definitions. Values that are no secrets are filled in
 there in texts of skills and agents, and in args of hooks, too.
 
-A value is kept in the keyring, or with --file in a file that only you can read. It is
-for this skill, from this source, with the files that it has now: after a change
---keep says that the changed skill may have what it had. It is never taken from the
-environment.
-
-Only a command gets it that runs one file of the skill's folder and nothing else, while
-the skill is in use; with hosts, that command reaches only these. What it prints is
-masked.`,
+"knack help secrets" says which commands get a value, and for how long it is kept.`,
 		Example: "  knack skill secrets report\n  pass show service | knack skill secrets report SERVICE_TOKEN\n" +
 			"  knack skill secrets report SERVICE_TOKEN --remove",
 		Args: func(c *cobra.Command, args []string) error {
@@ -71,15 +64,21 @@ masked.`,
 			if len(args) == 0 {
 				return listSecrets(c)
 			}
+			if (len(args) == 2 || keep || remove) && workspace.InCommand() {
+				return &engine.Error{Err: errors.New("skill secrets: a command of a session gives no secrets"),
+					Hint: "run it in a terminal of your own"}
+			}
+			if remove && len(args) == 2 {
+				if removed, err := removeSecret(c, args[0], args[1]); removed || err != nil {
+					return err
+				}
+			}
 			x, err := f.secretsOf(c, args[0])
 			switch {
 			case err != nil:
 				return err
-			case (len(args) == 2 || keep || remove) && workspace.InCommand():
-				return &engine.Error{Err: errors.New("skill secrets: a command of a session gives no secrets"),
-					Hint: "run it in a terminal of your own"}
 			case remove && len(args) == 2:
-				return x.remove(c, args[1])
+				return x.notStored(args[1])
 			case remove:
 				return engine.Usagef("knack skill secrets NAME VARIABLE --remove", "--remove needs a variable")
 			case keep:
@@ -192,7 +191,7 @@ func ofPlugin(p *engine.Project, name string) *knack.Skill {
 	for _, x := range p.Brought.Plugins {
 		if x.Name == name {
 			return &knack.Skill{Name: name, Dir: x.Dir, Vars: map[string]string{"CLAUDE_PLUGIN_ROOT": x.Dir},
-				Origin: knack.Origin{Kind: knack.Plugin, Label: name, Trust: knack.Trusted}}
+				Origin: knack.Origin{Kind: knack.Plugin, Label: name, From: x.ID, Trust: knack.Trusted}}
 		}
 	}
 	return nil
@@ -286,20 +285,32 @@ func (x *skillSecrets) put(c *cobra.Command, s secretJSON, value string, file bo
 		map[string]string{"skill": x.skill.Name, "name": s.Name, "stored": at})
 }
 
-func (x *skillSecrets) remove(c *cobra.Command, name string) error {
-	removed, err := x.store.Remove(secrets.Binding{Skill: x.bound.Skill, Source: x.bound.Source}, name)
-	if err != nil {
+// removeSecret forgets a value of a skill or plugin, from whatever source, also if that is not there any more.
+func removeSecret(c *cobra.Command, skill, name string) (removed bool, err error) {
+	store := secrets.Open(nil)
+	all, err := store.Given(secrets.Binding{})
+	for _, g := range all {
+		of := secrets.Binding{Skill: g.For.Skill, Source: g.For.Source}
+		ofPlugin := of.Skill == "" && strings.HasPrefix(of.Source+"@", engine.PluginSource(skill)+"@")
+		if g.Name == name && (of.Skill == skill || ofPlugin) {
+			done, bad := store.Remove(of, name)
+			removed, err = removed || done, errors.Join(err, bad)
+		}
+	}
+	if err != nil || !removed {
+		return removed, err
+	}
+	return true, printResult(c, c.ErrOrStderr(), fmt.Sprintf("%s of %s was removed.", name, plain.Line(skill)),
+		map[string]any{"skill": skill, "name": name, "removed": true})
+}
+
+// notStored is the error for a value that is to be removed and is not there.
+func (x *skillSecrets) notStored(name string) error {
+	if _, err := x.find(name); err != nil {
 		return err
 	}
-	if !removed {
-		if _, err := x.find(name); err != nil {
-			return err
-		}
-		return &engine.Error{Err: fmt.Errorf("skill secrets: no %s is stored for %s", name, plain.Line(x.skill.Name)),
-			Hint: "knack skill secrets"}
-	}
-	return printResult(c, c.ErrOrStderr(), fmt.Sprintf("%s of %s was removed.", name, plain.Line(x.skill.Name)),
-		map[string]any{"skill": x.skill.Name, "name": name, "removed": true})
+	return &engine.Error{Err: fmt.Errorf("skill secrets: no %s is stored for %s", name, plain.Line(x.skill.Name)),
+		Hint: "knack skill secrets"}
 }
 
 // keep gives the skill as it is now what it had before it changed.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +19,7 @@ type setupJSON struct {
 	Needs    []needs.Need `json:"needs"`
 	Missing  []needs.Need `json:"missing"`
 	Commands []string     `json:"commands"`          // that would install it; none was run
+	Says     []string     `json:"says,omitempty"`    // commands of the skill's text, if a program has none of Commands
 	Problem  string       `json:"problem,omitempty"` // of metadata.knack.needs
 }
 
@@ -30,12 +32,7 @@ func skillSetupCommand() *cobra.Command {
 		Long: `Show what a skill needs, what of it is not on this machine, and the commands that
 would install that on this system. Nothing is installed, and nothing of the skill runs.
 
-A skill says what it needs under metadata.knack.needs: a list of programs, or lists of
-programs, python, npm, skills, servers, platforms and hosts. NAME>=VERSION is a least
-version. Without it, its compatibility, the commands in its text, its scripts (what
-interprets and what they import), requirements.txt and package.json are read.
-
-The exit code is 1 if something is missing.`,
+The exit code is 1 if something is missing. "knack help needs" says where it is known from.`,
 		Example: "  knack skill setup pdf\n  knack skill setup ./my-skill --json",
 		Args:    exactly(1, "knack skill setup NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -56,6 +53,11 @@ The exit code is 1 if something is missing.`,
 			x := setupJSON{Skill: e.Skill.Name, Needs: all, Commands: []string{}}
 			x.Missing = needs.Missing(ctx, e.Skill, all, func(name string) bool { return cat.Skill(name) != nil })
 			x.Commands = append(x.Commands, needs.Commands(x.Missing)...)
+			if slices.ContainsFunc(x.Missing, func(n needs.Need) bool {
+				return n.Kind == needs.Program && needs.Commands([]needs.Need{n}) == nil
+			}) {
+				x.Says = needs.Says(ctx, e.Skill)
+			}
 			if bad != nil {
 				x.Problem = "metadata.knack.needs: " + bad.Error()
 			}
@@ -108,6 +110,12 @@ func (x *setupJSON) write(c *cobra.Command) {
 		fmt.Fprintln(out, "\nThese commands would install what is missing. None was run.")
 		for _, line := range x.Commands {
 			fmt.Fprintln(out, "  "+line)
+		}
+	}
+	if len(x.Says) > 0 {
+		fmt.Fprintln(out, "\nThe skill's own text has these commands. Knack does not know what they install.")
+		for _, line := range x.Says {
+			fmt.Fprintln(out, "  "+plain.Line(line))
 		}
 	}
 }

@@ -462,13 +462,7 @@ func (o *Messages) retry(r *agent.Retrying, parent *string) RetryMessage {
 		if e.Status > 0 {
 			m.Status = &e.Status
 		}
-		m.Error = map[llm.ErrorKind]string{
-			llm.Invalid: "invalid_request", llm.Auth: "authentication_failed", llm.RateLimit: "rate_limit",
-			llm.Overloaded: "overloaded", llm.Overflow: "invalid_request",
-		}[e.Kind]
-		if m.Error == "" {
-			m.Error = "server_error"
-		}
+		m.Error = e.Kind.Word()
 	}
 	return m
 }
