@@ -421,7 +421,7 @@ func CacheLines(r sandbox.CacheReport) (lines []string) {
 	}
 	if r.Project != "" {
 		const mb = 1 << 20
-		lines = append(lines, fmt.Sprintf("This project stored %d of %d MB, %s in all %d MB. Each is removed "+
+		lines = append(lines, fmt.Sprintf("This project stored %d of %d MB, %s together %d MB. Each is removed "+
 			"after 30 unused days. Directory: %s", r.Bytes/mb, r.Limit/mb, plain.Count(r.Projects, "project"),
 			r.AllBytes/mb, r.Project))
 	}

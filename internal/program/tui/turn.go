@@ -1,9 +1,9 @@
 package tui
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,7 +120,10 @@ func (a *app) choose(q *engine.Question) {
 	for _, o := range q.Options {
 		items = append(items, item{value: o.ID, label: o.Label, help: o.Help, preview: o.Preview, other: o.Switch})
 	}
-	p := newPicker(plain.Line(q.Title), items).opened(cmp.Or(q.Current, a.at))
+	p := newPicker(plain.Line(q.Title), items).opened(q.Current)
+	if i := slices.IndexFunc(p.found, func(i int) bool { return a.at != "" && p.items[i].value == a.at }); i >= 0 {
+		p.at = i
+	}
 	p.line, a.at = q.Again, ""
 	a.open(p, func(it item) {
 		if strings.HasSuffix(it.value, " ") { // the user has to type more
