@@ -52,6 +52,7 @@ type Question struct {
 
 	Options []Option
 	Current string // the ID of the option that is in effect; "": none
+	Again   string // the line that asks this again after the Switch of an option
 	Fields  []Field
 	URL     string
 
@@ -116,6 +117,7 @@ type Option struct {
 	Label   string
 	Help    string      // what it means, may be ""
 	Preview string      // more details, several lines
+	Switch  string      // for a list: the line that the space bar types, which switches it on or off; "": none
 	Ask     string      // what to ask for when it is picked: the text is Answer.Reason, and may be ""; "": nothing
 	Allow   bool        // for an approval: it lets the call run
 	Lasts   gate.Choice // for an approval: how long it applies
@@ -355,7 +357,7 @@ func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]s
 	answers := make([]string, len(q.Fields))
 	for i, f := range q.Fields {
 		if answers[i] = a.Text(f.Name); a.Declined && a.Values[f.Name] == nil {
-			answers[i] = "(the user skipped this question)"
+			answers[i] = "(not answered)"
 			continue
 		}
 		var chosen []string

@@ -386,8 +386,9 @@ func (p *Project) verify(k *knack.Skill) error {
 	}
 	if err := trustOf(p, k.Path).VerifySkill(k); err != nil {
 		return &knack.Refusal{Code: knack.RefusedChanged,
-			Message: fmt.Sprintf("%s: %v. The user can look at it with: knack trust --show", k.Name, err),
-			Hint:    "knack trust, which shows the difference and asks"}
+			Message: fmt.Sprintf("%s: %v. The user can look at it with /trust, or in a shell with: knack trust --show",
+				k.Name, err),
+			Hint: "/trust, or knack trust in a shell: it shows the difference and asks"}
 	}
 	return nil
 }

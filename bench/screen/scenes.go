@@ -117,7 +117,7 @@ var scenes = []scene{
 		script: []llmtest.Answer{{When: "parser", Text: plan, Usage: usage},
 			{When: "again", Text: "It reads a line.", Usage: usage}},
 		steps: []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "Say it again\r"},
-			{`reads a line\.\n\n❯`, "/cost\r"}, {`total[^\n]*\n\n❯`, "/context\r"}, {`Parts are estimates[^\n]*\n\n❯`, ""}}},
+			{`reads a line\.\n\n❯`, "/cost\r"}, {`out [^\n]* tokens\n\n❯`, "/context\r"}, {`Parts are estimates[^\n]*\n\n❯`, ""}}},
 	{name: "narrow", width: 40, height: 20,
 		script: []llmtest.Answer{{When: "parser", Text: plan}},
 		steps: []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "日本語 and some more words than " +

@@ -84,7 +84,7 @@ func logout(_ context.Context, s *engine.Session, name string) (engine.Reply, er
 			choices.Options = append(choices.Options, engine.Option{ID: "/logout " + n, Label: n})
 		}
 		if len(names) == 0 {
-			return engine.Reply{Text: "no key is stored", Value: value}, nil
+			return engine.Reply{Text: "No key is stored.", Value: value}, nil
 		}
 		return engine.Reply{Text: b.text(), Value: value, Choices: choices}, nil
 	}

@@ -22,6 +22,14 @@ func choose(q *engine.Question, line, label, help string) {
 	q.Options = append(q.Options, engine.Option{ID: line, Label: label, Help: help})
 }
 
+// windowSize is the size of a context window, such as 200k or 1M tokens.
+func windowSize(tokens int) string {
+	if tokens >= 1e6 {
+		return fmt.Sprintf("%.3gM", float64(tokens)/1e6)
+	}
+	return plain.Number(tokens/1000) + "k"
+}
+
 // Models returns the models of all usable providers, and the current one if it is none of them: the ID of each option
 // is its name. It contacts no provider.
 func Models(s *engine.Session, now string) (all []engine.Option) {
@@ -33,7 +41,7 @@ func Models(s *engine.Session, now string) (all []engine.Option) {
 			var help []string
 			if known, ok := table.Model(p, strings.TrimPrefix(name, p.Name+"/")); ok {
 				if known.Window > 0 {
-					help = append(help, plain.Number(known.Window/1000)+"k window")
+					help = append(help, windowSize(known.Window)+" window")
 				}
 				if known.Input > 0 {
 					help = append(help, fmt.Sprintf("$%g in, $%g out per million tokens", known.Input, known.Output))
@@ -135,6 +143,19 @@ func valueChoices(p *engine.Project, key string) *engine.Question {
 	return q
 }
 
+// switchSkill is the line that turns a skill off, or on if it is off; "" if no setting does.
+func switchSkill(name string, state knack.SkillState) string {
+	to := "off"
+	switch state {
+	case knack.Active, knack.Pinned, knack.NameOnly, knack.UserOnly:
+	case knack.Off:
+		to = "on"
+	default:
+		return ""
+	}
+	return "/settings skills.overrides." + name + " " + to
+}
+
 // skillHelp is the row about a skill in a list, in columns: source, state, tokens, description.
 func skillHelp(e knack.Candidate, state knack.SkillState) string {
 	if state == knack.FeatureOff {
@@ -144,7 +165,11 @@ func skillHelp(e knack.Candidate, state knack.SkillState) string {
 	if e.Skill != nil {
 		tokens, summary = plain.Number(e.Skill.Tokens().Body), e.Skill.Summary()
 	}
-	return fmt.Sprintf("%-8s  %-8s  %6s tokens  %s", e.Origin.Kind, state, tokens, summary)
+	tick := " "
+	if state == knack.Active || state == knack.Pinned {
+		tick = "✓"
+	}
+	return fmt.Sprintf("%-8s  %s %-8s  %6s tokens  %s", e.Origin.Kind, tick, state, tokens, summary)
 }
 
 // showSkill shows a skill and offers the actions for it.

@@ -288,14 +288,14 @@ func (x *Checkup) Write(w io.Writer, p *engine.Project) {
 		line(name, "%s at %s (%s)", plain.Line(s.Provider), plain.Line(s.URL), plain.Line(key))
 	}
 	line("version", "%s (%s, %s)", x.Version, x.Go, x.System)
-	line("directory", "%s", plain.Line(x.Dir))
+	line("directory", "%s", plain.Line(p.ShortIn(x.Dir)))
 	if x.Sandbox.Mode == sandbox.Off {
 		line("sandbox", "off")
 	} else {
 		line("sandbox", "%s", strings.TrimPrefix(cmp.Or(x.Sandbox.Report.Notice(),
 			"complete, by "+x.Sandbox.Report.Backend),
 			"the sandbox is "))
-		line("network", "commands ask before they connect to a host; open without a question: %s",
+		line("network", "Commands ask before they connect to a host. They may always use: %s",
 			plain.Line(strings.Join(append([]string{"their own loopback"}, x.Sandbox.Hosts...), ", ")))
 		for i, text := range CacheLines(x.Sandbox.Caches) {
 			line([]string{"caches", ""}[min(i, 1)], "%s", plain.Line(p.ShortIn(text)))
@@ -421,9 +421,9 @@ func CacheLines(r sandbox.CacheReport) (lines []string) {
 	}
 	if r.Project != "" {
 		const mb = 1 << 20
-		lines = append(lines, fmt.Sprintf("this project stored %d of %d MB in %s; %s %d MB (removed after 30 "+
-			"unused days)",
-			r.Bytes/mb, r.Limit/mb, r.Project, plain.Count(r.Projects, "project"), r.AllBytes/mb))
+		lines = append(lines, fmt.Sprintf("This project stored %d of %d MB, %s together %d MB. Each is removed "+
+			"after 30 unused days. Directory: %s", r.Bytes/mb, r.Limit/mb, plain.Count(r.Projects, "project"),
+			r.AllBytes/mb, r.Project))
 	}
 	return lines
 }

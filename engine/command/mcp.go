@@ -41,7 +41,7 @@ func mcpServers(ctx context.Context, s *engine.Session, args string) (engine.Rep
 	case "retry":
 		client.Start()
 		client.Retry(name)
-		return engine.Reply{Text: "connecting; /mcp shows the state"}, nil
+		return engine.Reply{Text: "The servers connect. /mcp shows their state."}, nil
 	case "logout":
 		had := client.LoggedIn(name)
 		if err := client.Logout(name); err != nil {
@@ -124,7 +124,7 @@ func listServers(s *engine.Session) engine.Reply {
 			engine.Clip(v.Reason, 80)})
 	}
 	if len(value) == 0 {
-		return engine.Reply{Text: "there are no MCP servers; knack mcp add NAME defines one", Value: value}
+		return engine.Reply{Text: "No MCP server is defined. knack mcp add NAME defines one.", Value: value}
 	}
 	return engine.Reply{Table: table, Value: value}
 }

@@ -72,7 +72,7 @@ func addPlugin(ctx context.Context, s *engine.Session, source string) (engine.Re
 	x.Tell = func(line string) { told = append(told, line) }
 	id, err := x.Plugin(ctx, source, installer.UserScope(p.Env()))
 	if err != nil || id == "" {
-		return engine.Reply{Text: "nothing was installed"}, err
+		return engine.Reply{Text: "Nothing was installed."}, err
 	}
 	if _, err := s.Engine().Reload(ctx); err != nil {
 		return engine.Reply{}, fmt.Errorf("%s is installed, but settings cannot be read again: %w", plain.Line(id), err)

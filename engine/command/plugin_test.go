@@ -58,7 +58,7 @@ func TestPluginAdd(t *testing.T) {
 		t.Error("it is installed without a user")
 	}
 	no := &decider{option: engine.OptionNo}
-	if text, err := add(no, source); err != nil || text != "nothing was installed" {
+	if text, err := add(no, source); err != nil || text != "Nothing was installed." {
 		t.Errorf("after a no: %q, %v", text, err)
 	}
 	if len(no.asked) != 1 || !strings.Contains(no.asked[0].Text, "echo started") {

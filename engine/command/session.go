@@ -107,7 +107,7 @@ func listSessions(s *engine.Session, store session.Store) (engine.Reply, error) 
 	}
 	all = slices.DeleteFunc(all, func(x session.Summary) bool { return x.Empty() || x.ID == s.Log().ID() })
 	if len(all) == 0 {
-		b.add("there are no other sessions of this directory")
+		b.add("This directory has no other sessions.")
 		return engine.Reply{Text: b.text(), Value: []session.Summary{}}, nil
 	}
 	choices := &engine.Question{Title: "Resume which session?"}
@@ -239,7 +239,7 @@ func Cost(s *engine.Session) engine.Reply {
 		}
 	}
 	if len(by) == 0 {
-		return engine.Reply{Command: "cost", Text: "nothing yet: no request has been made", Value: v}
+		return engine.Reply{Command: "cost", Text: "No request has been made yet.", Value: v}
 	}
 	var b textLines
 	for _, name := range slices.Sorted(maps.Keys(by)) {

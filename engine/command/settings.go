@@ -91,7 +91,7 @@ func Settings(ctx context.Context, s *engine.Session, args string) (engine.Reply
 	switch {
 	case len(found) > 0:
 	case key == "":
-		b.add("no setting is set; knack help settings lists them all")
+		b.add("No setting is set. knack help settings lists them.")
 	default:
 		if err := config.Known(key); err != nil {
 			return engine.Reply{}, &engine.Error{Err: err, Hint: "knack help settings"}

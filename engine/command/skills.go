@@ -45,7 +45,7 @@ const maxDescription = 100
 // listSkills lists all skills, or those that match words, best match first.
 func listSkills(ctx context.Context, s *engine.Session, words string) (engine.Reply, error) {
 	cat, view := s.Catalog(), s.Now().View()
-	entries, none := ownFirst(cat.Candidates()), "there are no skills here"
+	entries, none := ownFirst(cat.Candidates()), "There are no skills here."
 	if words = strings.TrimSpace(words); words != "" {
 		found, err := s.Engine().Finder().Find(ctx, cat, words, maxListed, nil)
 		if err != nil {
@@ -55,19 +55,20 @@ func listSkills(ctx context.Context, s *engine.Session, words string) (engine.Re
 		for _, e := range entries {
 			of[e.Skill] = e
 		}
-		entries, none = nil, "no skill matches these words"
+		entries, none = nil, "No skill matches these words."
 		for _, m := range found {
 			entries = append(entries, of[m.Skill])
 		}
 	}
 	var b textLines
 	v := []skillValue{}
-	choices := &engine.Question{Title: "Which skill?"}
+	choices := &engine.Question{Title: "Which skill?", Again: strings.TrimSpace("/skills " + words)}
 	for _, e := range entries {
 		state := cat.State(e, view)
 		x := newSkillValue(e, state)
 		v = append(v, x)
 		choose(choices, "/skill "+x.Name, x.Name, skillHelp(e, state))
+		choices.Options[len(choices.Options)-1].Switch = switchSkill(x.Name, state)
 		b.add("%-24s %-12s %-12s %s", plain.Line(x.Name), x.Kind, state, engine.Clip(x.Description, maxDescription))
 	}
 	return engine.Reply{Text: cmp.Or(b.text(), none), Value: v, Choices: choices}, nil
@@ -208,7 +209,7 @@ func release(_ context.Context, s *engine.Session, name string) (engine.Reply, e
 			choices.Options = append(choices.Options, engine.Option{ID: "/release " + t.Skill, Label: t.Skill})
 		}
 		if len(texts) == 0 {
-			b.add("no skill's text is in the conversation")
+			b.add("No skill's text is in the conversation.")
 		}
 		return engine.Reply{Text: b.text(), Value: v, Choices: choices}, nil
 	}

@@ -39,7 +39,7 @@ func export(_ context.Context, s *engine.Session, file string) (engine.Reply, er
 	if err := x.Save(s.Log()); err != nil {
 		return engine.Reply{}, err
 	}
-	return engine.Reply{Text: "written, readable only by you: " + plain.Line(x.Path),
+	return engine.Reply{Text: "Written, and readable only by you: " + plain.Line(x.Path),
 			Value: map[string]string{"file": x.Path}},
 		nil
 }
@@ -87,7 +87,7 @@ func share(ctx context.Context, s *engine.Session, _ string) (engine.Reply, erro
 		return engine.Reply{}, err
 	}
 	if !agreed {
-		return engine.Reply{Text: "nothing was shared"}, nil
+		return engine.Reply{Text: "Nothing was shared."}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, shareTime)
 	defer cancel()
@@ -258,12 +258,12 @@ func tree(ctx context.Context, s *engine.Session, at string) (engine.Reply, erro
 	} else if err := s.Log().Move(to); err != nil {
 		return engine.Reply{}, &engine.Error{Err: err, Hint: "/tree lists them"}
 	}
-	b.add("at entry %d; what came after it stays on its branch", to)
+	b.add("The session is at entry %d. What came after it stays on its branch.", to)
 	if text != "" {
 		b.add("your message there:\n%s", text)
 	}
 	if files, ok := s.Part("undo").(interface{ ChangedSince(entry int) bool }); ok && files.ChangedSince(n) {
-		b.add("no file was changed: /rewind %d files restores them", n)
+		b.add("No file was changed. /rewind %d files restores them.", n)
 	}
 	return engine.Reply{Text: b.text(), Value: map[string]any{"entry": to, "text": text}, Draft: text}, nil
 }

@@ -43,7 +43,7 @@ func trustProject(ctx context.Context, s *engine.Session, _ string) (engine.Repl
 		return engine.Reply{}, err
 	}
 	if a.Declined || a.Option != trustedYes {
-		return engine.Reply{Text: "nothing was approved", Value: reply.Value}, nil
+		return engine.Reply{Text: "Nothing was approved.", Value: reply.Value}, nil
 	}
 	if err := askNetwork(ctx, s.Ask, open); err != nil {
 		return engine.Reply{}, err

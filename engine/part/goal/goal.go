@@ -170,13 +170,13 @@ func command(_ context.Context, s *engine.Session, args string) (engine.Reply, e
 	case "":
 		x := g.Last()
 		if x == nil {
-			return engine.Reply{Text: "there is no goal: /goal TEXT sets one"}, nil
+			return engine.Reply{Text: "There is no goal. /goal TEXT sets one."}, nil
 		}
 		return engine.Reply{Text: describe(x), Value: x}, nil
 	case "off", "clear", "stop":
 		x := g.open()
 		if x == nil {
-			return engine.Reply{Text: "there is no goal"}, nil
+			return engine.Reply{Text: "There is no goal."}, nil
 		}
 		off := *x
 		off.State, off.Reason, off.Spent = session.GoalOff, "", nil

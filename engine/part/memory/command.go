@@ -274,7 +274,7 @@ func (m live) propose(ctx context.Context) (engine.Reply, error) {
 	}
 	typed := m.typedBefore()
 	if len(typed) == 0 {
-		return engine.Reply{Text: "there is nothing to remember yet"}, nil
+		return engine.Reply{Text: "There is nothing to remember yet."}, nil
 	}
 	fast, err := m.FastModel(ctx)
 	if err != nil {
@@ -297,7 +297,7 @@ func (m live) propose(ctx context.Context) (engine.Reply, error) {
 		}
 	}
 	if len(proposals) == 0 {
-		return engine.Reply{Text: "nothing worth a note was found"}, nil
+		return engine.Reply{Text: "Nothing worth a note was found."}, nil
 	}
 	var said []string
 	warning := m.Reads().Stranger()
@@ -397,7 +397,7 @@ func readClaude(ctx context.Context, s *engine.Session) (engine.Reply, error) {
 	}
 	yes, err := commands.Confirm(ctx, s, "Read the notes of Claude Code?", text, "yes, always")
 	if err != nil || !yes {
-		return engine.Reply{Text: "nothing was changed"}, err
+		return engine.Reply{Text: "Nothing was changed."}, err
 	}
 	return switchNotes(ctx, s, "memory.claude", true)
 }

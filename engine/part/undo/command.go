@@ -271,7 +271,7 @@ func rewind(ctx context.Context, s *engine.Session, args string) (engine.Reply, 
 	}
 	reply := done.reply()
 	if !r.Files && Of(s).ChangedSince(n) {
-		reply.Text += fmt.Sprintf("\nno file was changed: /rewind %d files restores them", n)
+		reply.Text += fmt.Sprintf("\nNo file was changed. /rewind %d files restores them.", n)
 	}
 	return reply, nil
 }

@@ -30,7 +30,7 @@ var tried = []struct {
 		"1 of 1 step", "wrote report.svg",
 		"trusted: 1", "csv-report  project, active",
 		"The key of anthropic is stored in", "accepted by anthropic", "Examples of skills.",
-		"no request has been made", "/csv-report sales.csv", // the sessions
+		"No request has been made yet", "/csv-report sales.csv", // the sessions
 		`"verdict": "allow"`, `"verdict": "ask"`, "exit code 3: it would ask", `"verdict": "allow"`, "mode: ",
 	}},
 	{"docs/writing.md", nil, []string{

@@ -102,7 +102,7 @@ func TestSlashTrust(t *testing.T) {
 	k.enters("/trust")
 	k.expect(`(?s)Trust the folder .*\?.*\x1b\[\?2004h  : `)
 	k.types("2\r")
-	k.expect(`nothing was approved`)
+	k.expect(`Nothing was approved`)
 	k.enters("/trust")
 	k.expect(`(?s)Trust the folder .*\?.*\x1b\[\?2004h  : `)
 	k.types("1\r")

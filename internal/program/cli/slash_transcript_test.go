@@ -53,7 +53,7 @@ func TestTalkBranches(t *testing.T) {
 	k.enters("/tree 99")
 	k.expect("session first has no entry 99")
 	k.enters("/tree 5")
-	k.expect("at entry 4; what came after it stays")
+	k.expect("at entry 4. What came after it stays")
 	k.expect("your message there:\r\ntwo")
 	k.enters("three")
 	k.expect(`Third answer\.`)
@@ -70,13 +70,13 @@ func TestTalkBranches(t *testing.T) {
 		t.Errorf("copied %q", got)
 	}
 	k.enters("/export out.md")
-	k.expect("written, readable only by you: .*/out.md")
+	k.expect("Written, and readable only by you: .*/out.md")
 	k.enters("/export out.md")
 	k.expect("out.md exists already")
 	k.enters("/share")
 	k.expect("secret gist of yours")
 	k.types("no\r")
-	k.expect("nothing was shared")
+	k.expect("Nothing was shared")
 	if got := home("gh.txt"); got != "" {
 		t.Errorf("gh was called with %q", got)
 	}

@@ -175,6 +175,7 @@ type app struct {
 	conv      *conversation
 	view      view
 	questions []*question
+	again, at string                  // the line that shows a list again after this turn, and where its cursor is then
 	pick      func(item)              // called with the item picked in the open picker
 	cancelled func()                  // called when the picker is closed without a choice; may be nil
 	menuFrom  int                     // start of the part of the prompt that the menu replaces, as a byte offset

@@ -611,7 +611,7 @@ func (d *dialog) summary(a engine.Answer, modeKey string) (styled.Style, string)
 	}
 	switch {
 	case a.Declined && len(a.Values) > 0:
-		return styled.Warn, "answered in part: " + what
+		return styled.Warn, "You left the other questions open."
 	case a.Declined:
 		return styled.Warn, "declined: " + what
 	case len(d.q.Options) > 0:

@@ -18,6 +18,7 @@ type item struct {
 	label   string
 	help    string
 	keys    string // keys that pick it, beside its number
+	other   string // the line that the space bar types; "": none
 	preview string // shown below the list while the cursor is on it
 	mark    bool   // marked, in a list that allows several
 	ready   bool   // a complete completion: Enter submits the prompt
@@ -42,6 +43,7 @@ type picker struct {
 	matching []int
 	matched  string // the query of matching
 
+	line    string     // the line that opens the list again
 	current string     // the current value; "": none
 	moved   func(item) // if not nil, called with the item under the cursor when it changes
 }
@@ -159,6 +161,9 @@ func (p *picker) keys() string {
 	keys := "enter: pick · ↑↓"
 	if p.again != "" {
 		keys = "enter: edit it · ↑↓ " + p.again
+	}
+	if it, ok := p.picked(); ok && it.other != "" && p.query == "" {
+		keys = "enter: pick · space: on or off · ↑↓"
 	}
 	return keys + ": move · esc: close"
 }

@@ -100,6 +100,13 @@ func (a *app) pickerKey(k terminal.Key) {
 			pick(it)
 		}
 	default:
+		isSpace := k.String() == "space" || k.Text == " "
+		if it, ok := p.picked(); ok && isSpace && it.other != "" && p.query == "" && !a.view.running {
+			a.view.picker, a.pick, a.cancelled = nil, nil, nil
+			a.again, a.at = p.line, it.value
+			a.submit(agent.Typed(it.other), engine.Next)
+			return
+		}
 		p.key(k)
 	}
 }

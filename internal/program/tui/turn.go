@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,9 +118,14 @@ func (a *app) replied(r engine.Reply) {
 func (a *app) choose(q *engine.Question) {
 	var items []item
 	for _, o := range q.Options {
-		items = append(items, item{value: o.ID, label: o.Label, help: o.Help, preview: o.Preview})
+		items = append(items, item{value: o.ID, label: o.Label, help: o.Help, preview: o.Preview, other: o.Switch})
 	}
-	a.open(newPicker(plain.Line(q.Title), items).opened(q.Current), func(it item) {
+	p := newPicker(plain.Line(q.Title), items).opened(q.Current)
+	if i := slices.IndexFunc(p.found, func(i int) bool { return a.at != "" && p.items[i].value == a.at }); i >= 0 {
+		p.at = i
+	}
+	p.line, a.at = q.Again, ""
+	a.open(p, func(it item) {
 		if strings.HasSuffix(it.value, " ") { // the user has to type more
 			a.prompt.Set(it.value)
 			return
@@ -162,6 +168,10 @@ func (a *app) done(err error) {
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		a.failed(err)
+	}
+	if again := a.again; again != "" {
+		a.again, a.conv.typed = "", true // do not show the command
+		a.turn(agent.Typed(again))
 	}
 	var left []string
 	for _, m := range a.talk.Unsent() {
