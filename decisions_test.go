@@ -13,7 +13,6 @@ import (
 // TestDecisions: docs/design.md lists the decisions that stand in the files decisions.md beside the code. With -update,
 // the list is written.
 func TestDecisions(t *testing.T) {
-	const doc, begin, end = "docs/design.md", "<!-- decisions -->\n", "<!-- end -->"
 	title := regexp.MustCompile(`(?m)^\*\*([^*]+?)[.,:]?\*\*`)
 	var list strings.Builder
 	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
@@ -31,24 +30,55 @@ func TestDecisions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, _ := strings.Cut(string(text), begin)
-	listed, after, ok := strings.Cut(rest, end)
-	if !ok {
-		t.Fatalf("%s has no place for the list", doc)
-	}
-	switch {
-	case strings.Count(list.String(), "\n- ") < 50:
+	if strings.Count(list.String(), "\n- ") < 50 {
 		t.Error("the test does not see the decisions")
-	case updating():
-		err = os.WriteFile(doc, []byte(before+begin+list.String()+end+after), 0o644)
-	case listed != list.String():
-		t.Errorf("%s does not list the decisions as they are: go test -run TestDecisions . -update", doc)
 	}
+	written(t, "docs/design.md", "decisions", list.String())
+}
+
+// TestPromises: docs/security.md has the promises of the parts, which stand in their folders. With -update, they are
+// written.
+func TestPromises(t *testing.T) {
+	files, err := filepath.Glob("engine/part/*/promises.md")
 	if err != nil {
 		t.Fatal(err)
+	}
+	var head string
+	var rows strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, table, _ := strings.Cut(string(text), "\n|")
+		_, row, ok := strings.Cut(table, "|---|---|---|\n")
+		if !ok {
+			t.Fatalf("%s has no table of three columns", file)
+		}
+		head = "|" + strings.TrimSuffix(table, row)
+		rows.WriteString(row)
+	}
+	written(t, "docs/security.md", "promises", head+rows.String())
+}
+
+// written compares what a page has between <!-- NAME --> and <!-- end --> with what it should have, or writes it.
+func written(t *testing.T, page, name, want string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, end := "<!-- "+name+" -->\n", "<!-- end -->"
+	before, rest, _ := strings.Cut(string(text), begin)
+	has, after, ok := strings.Cut(rest, end)
+	switch {
+	case !ok:
+		t.Errorf("%s has no place for its %s", page, name)
+	case updating():
+		if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case has != want:
+		t.Errorf("%s has other %s than the folders: go test -run %s . -update", page, name, t.Name())
 	}
 }

@@ -20,6 +20,8 @@ import (
 
 	"github.com/knack-agent/knack/confine/sandbox"
 	_ "github.com/knack-agent/knack/confine/sandbox/launcher"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/chromium"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
@@ -83,6 +85,9 @@ func TestScript(t *testing.T) {
 			"hookevents": hookEvents, "hookserver": hookServer, "pageserver": pageServer,
 		},
 		Condition: func(cond string) (bool, error) {
+			if name, ok := strings.CutPrefix(cond, "part:"); ok {
+				return hasPart(name), nil
+			}
 			switch cond {
 			case "root":
 				return os.Geteuid() == 0, nil
@@ -108,6 +113,12 @@ func TestScript(t *testing.T) {
 		},
 		Setup: func(e *testscript.Env) error { return atHome(e) },
 	})
+}
+
+// hasPart reports whether the program has a part, for tests that need more than one: the removal of a part takes its own
+// tests with it, and breaks no others.
+func hasPart(name string) bool {
+	return slices.ContainsFunc(part.All(), func(p engine.Part) bool { return p.Name == name })
 }
 
 // scriptFiles returns the scripts of TestScript, those of parts included, which lie in the folders of the parts. Each

@@ -12,9 +12,18 @@ import (
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
+// needsNotes skips a test in a program without the part memory.
+func needsNotes(t *testing.T) {
+	t.Helper()
+	if !hasPart("memory") {
+		t.Skip("the program keeps no notes")
+	}
+}
+
 // TestScreenMemory: "# TEXT" shows where a note would go and adds it, /memory edit opens the editor, and /memory claude
 // shows the notes before they are read.
 func TestScreenMemory(t *testing.T) {
+	needsNotes(t)
 	t.Parallel()
 	d := newFixture(t, serve(t, llmtest.Answer{When: "^# a heading$", Text: "Sent."},
 		llmtest.Answer{When: "(?s)lasting preferences.*a heading", Text: "Two:\n- Prefers headings.\n- Builds with make.\n"}))
@@ -76,6 +85,7 @@ func TestScreenMemory(t *testing.T) {
 // TestNoteDuringTurn: "# TEXT" typed while the model works is a note, about which the user is asked when the turn has
 // ended, and no message to the model.
 func TestNoteDuringTurn(t *testing.T) {
+	needsNotes(t)
 	t.Parallel()
 	d := newFixture(t, serve(t,
 		call("c1", "echo $$ >pid; while [ ! -e go ]; do sleep 0.05; done"), llmtest.Answer{Text: "Done."}))
@@ -101,6 +111,7 @@ func TestNoteDuringTurn(t *testing.T) {
 // there is nothing to propose from, it ends the program. Found by attack: nothing was ever proposed from an ordinary
 // prompt.
 func TestProposedAtEnd(t *testing.T) {
+	needsNotes(t)
 	t.Parallel()
 	for _, screen := range []bool{true, false} {
 		d := newFixture(t, serve(t, llmtest.Answer{When: "^I prefer tabs$", Text: "I see."},
@@ -154,6 +165,7 @@ func TestProposedAtEnd(t *testing.T) {
 // TestRemember: notes of Knack are shown to the model, those of Claude Code after one consent; what is promoted goes to
 // CLAUDE.md where only that exists; a note that is not needed is removed.
 func TestRemember(t *testing.T) {
+	needsNotes(t)
 	t.Parallel()
 	ask := func(question string) map[string]any {
 		return map[string]any{"question": question, "options": []string{"yes", "no"}}
