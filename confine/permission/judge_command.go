@@ -460,8 +460,9 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					if a.Write && !sub.Replace {
 						sub.Holds = j.holds(path.Base(program), a, n, copied)
 					}
-					if a.Write && (moves || slices.Contains(removing, path.Base(program))) {
-						j.removedSecret(sub, n, judgedFree)
+					if gone := moves || slices.Contains(removing, path.Base(program)); gone && a.Write && j.confined() &&
+						n.unknownReason == "" && KeyFile(path.Base(n.target())) && j.paths.exists(n.target()) {
+						j.file(Subject{Kind: KindRead, Text: f, Tool: sub.Tool, Aliases: sub.Aliases}, n, judgedFree, false)
 					}
 					if kind == KindRead && a.Word != nil && a.Word.Glob && j.closed(n) {
 						continue // the command reads those that it may
@@ -553,16 +554,9 @@ func (j *judge) holds(program string, f *bash.File, n pathNames, copied string) 
 	return ""
 }
 
-// removing are programs that remove the files they name, or give them other names.
+// removing are programs that remove the files they name, or give them other names: they cannot where the sandbox hides
+// one that has secrets.
 var removing = []string{"rm", "mv", "unlink", "shred"}
-
-// removedSecret judges a file with secrets that a program removes or renames: the sandbox hides it, and nothing can be
-// done with what it hides.
-func (j *judge) removedSecret(s Subject, n pathNames, allowed *Judged) {
-	if j.confined() && n.unknownReason == "" && KeyFile(path.Base(n.target())) && j.paths.exists(n.target()) {
-		j.file(Subject{Kind: KindRead, Text: s.Text, Tool: s.Tool, Aliases: s.Aliases}, n, allowed, false)
-	}
-}
 
 // ruledWords judges the words of a command that may do anything with them: none may name a file that a rule denies, and
 // one that names a file about which a rule asks before it is read, asks.
