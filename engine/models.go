@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,25 +150,9 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	}
 	table := models.Known(m.Tables...)
 	keys := OpenKeys(m.Env)
-	current, _, _ := strings.Cut(n.current, "/")
-	if current == "" {
-		current = table.Preferred(m.getenv, keys.Has)
-	}
-	name := n.name
-	switch {
-	case name == "" && n.current != "":
-		name = n.current
-	case name == "" && current == "":
-		for _, r := range m.pending {
-			if !slices.Contains(proxies, r.Name) { // a key may stand beside it
-				return nil, r.unanswered()
-			}
-		}
-		return nil, noModel()
-	case name == "":
-		name = "default"
-	case current == "":
-		current = "anthropic" // it defines haiku, sonnet and opus
+	name, current, err := m.wanted(table, keys, n)
+	if err != nil {
+		return nil, err
 	}
 	p, model, err := table.Find(name, current)
 	if err != nil {
@@ -200,23 +185,15 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	}
 	switch {
 	case model == "": // the user configured the server, so it may be asked for its models
-		list, err := models.List(ctx, &e, format)
-		if err == nil && len(list) == 0 {
-			err = errors.New("it has none")
-		}
+		first, err := firstListed(ctx, p, e, format)
 		if err != nil {
-			hint := "knack --model " + p.Name + "/NAME"
-			if failed := (*url.Error)(nil); errors.As(err, &failed) {
-				err = fmt.Errorf("no server answers at %s: %w", e.BaseURL, failed.Err)
-				hint = "start the server, or choose another with knack --model"
-			}
-			return nil, &Error{Err: fmt.Errorf("%s: the list of its models: %w", p.Name, err), Hint: hint}
+			return nil, err
 		}
-		if err := m.refused(p.Name+"/"+list[0], byDefault); err != nil {
+		if err := m.refused(p.Name+"/"+first, byDefault); err != nil {
 			return nil, err
 		}
 		asked := e
-		e, format = table.Endpoint(p, list[0], m.getenv)
+		e, format = table.Endpoint(p, first, m.getenv)
 		e.Key, e.Bearer, e.Client = asked.Key, asked.Bearer, asked.Client
 	case !table.Has(p, model):
 		m.warnUnknown(ctx, table, p, model, &e, format)
@@ -227,19 +204,66 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 			return nil, err
 		}
 	}
-	switch format {
-	case models.Messages:
+	if format == models.Messages {
 		if p.Name == "anthropic" || p.Cloud != "" {
 			m.addHeaders(&e)
 		}
 		m.askForBetas(&e)
-		return m.capModel(anthropic.New(e)), nil
-	case models.Responses:
-		return m.capModel(openai.Responses(e)), nil
-	case models.Gemini:
-		return m.capModel(google.New(e)), nil
 	}
-	return m.capModel(openai.Chat(e)), nil
+	return m.capModel(adapter(e, format)), nil
+}
+
+// wanted returns the name of the model that is looked for, and the provider whose names and aliases come first: that of
+// the current model, or the preferred one of those that have a key.
+func (m *Models) wanted(table models.Table, keys Keys, n modelName) (name, provider string, err error) {
+	provider, _, _ = strings.Cut(n.current, "/")
+	if provider == "" {
+		provider = table.Preferred(m.getenv, keys.Has)
+	}
+	switch {
+	case n.name == "" && n.current != "":
+		return n.current, provider, nil
+	case n.name == "" && provider != "":
+		return "default", provider, nil
+	case n.name == "":
+		for _, r := range m.pending {
+			if !slices.Contains(proxies, r.Name) { // a key may stand beside it
+				return "", "", r.unanswered()
+			}
+		}
+		return "", "", noModel()
+	}
+	return n.name, cmp.Or(provider, "anthropic"), nil // which defines haiku, sonnet and opus
+}
+
+// firstListed asks a server for the first of its models.
+func firstListed(ctx context.Context, p models.Provider, e llm.Endpoint, format models.Format) (string, error) {
+	list, err := models.List(ctx, &e, format)
+	if err == nil && len(list) > 0 {
+		return list[0], nil
+	}
+	if err == nil {
+		err = errors.New("it has none")
+	}
+	hint := "knack --model " + p.Name + "/NAME"
+	if failed := (*url.Error)(nil); errors.As(err, &failed) {
+		err = fmt.Errorf("no server answers at %s: %w", e.BaseURL, failed.Err)
+		hint = "start the server, or choose another with knack --model"
+	}
+	return "", &Error{Err: fmt.Errorf("%s: the list of its models: %w", p.Name, err), Hint: hint}
+}
+
+// adapter returns what speaks a format with a server.
+func adapter(e llm.Endpoint, format models.Format) llm.Model {
+	switch format {
+	case models.Messages:
+		return anthropic.New(e)
+	case models.Responses:
+		return openai.Responses(e)
+	case models.Gemini:
+		return google.New(e)
+	}
+	return openai.Chat(e)
 }
 
 // taskBudgets is the beta of budgets for a task.

@@ -537,75 +537,47 @@ func operands(args []string, sub string) (ops, after, options []string) {
 	return ops, nil, options
 }
 
+// gitArgs are the arguments of a subcommand, as git reads them.
+type gitArgs struct {
+	ops, after, options []string // after: what follows --
+}
+
+func (a gitArgs) has(names ...string) bool {
+	return slices.ContainsFunc(a.options, func(o string) bool { return slices.Contains(names, o) })
+}
+
+// value returns the value of an option; "": it is not given.
+func (a gitArgs) value(name string) string {
+	for _, o := range a.options {
+		if v, ok := strings.CutPrefix(o, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// first returns the first operand, such as a branch or a subcommand of the subcommand; "": there is none.
+func (a gitArgs) first() string {
+	if len(a.ops) == 0 {
+		return ""
+	}
+	return a.ops[0]
+}
+
+// files returns all operands.
+func (a gitArgs) files() []string { return slices.Concat(a.ops, a.after) }
+
 // add adds the files that one subcommand would write.
 func (t *worktree) add(sub string, args []string, confined bool) {
 	ops, after, options := operands(args, sub)
-	has := func(names ...string) bool {
-		return slices.ContainsFunc(options, func(o string) bool { return slices.Contains(names, o) })
-	}
-	value := func(name string) string {
-		for _, o := range options {
-			if v, ok := strings.CutPrefix(o, name+"="); ok {
-				return v
-			}
-		}
-		return ""
-	}
-	first := ""
-	if len(ops) > 0 {
-		first = ops[0]
-	}
+	a := gitArgs{ops, after, options}
 	switch sub {
 	case "checkout", "switch":
-		target := t.commit(first)
-		if target == "" && first != "" && len(ops) == 1 {
-			target = t.remoteBranch(first)
-		}
-		files := after
-		if target == "" {
-			files = slices.Concat(ops, after)
-		} else {
-			files = slices.Concat(ops[1:], after)
-		}
-		switch {
-		case has("--orphan") && sub == "switch":
-			t.collect(t.run("ls-files", "-z"))
-		case len(files) > 0 && target != "":
-			t.diff(append([]string{target}, t.specs(files)...)...)
-		case len(files) > 0 && sub == "checkout":
-			t.diff(t.specs(files)...)
-		case target != "":
-			t.diff("HEAD", target)
-			fallthrough
-		default:
-			if has("-f", "--force", "--discard-changes", "-m", "--merge") {
-				t.diff(orHead(target))
-			}
-		}
+		t.checkout(sub, a)
 	case "restore":
-		if has("--staged", "-S") && !has("--worktree", "-W") {
-			return
-		}
-		source := t.commit(value("--source"))
-		if source == "" {
-			source = t.commit(value("-s"))
-		}
-		files := t.specs(slices.Concat(ops, after))
-		if source != "" {
-			files = append([]string{source}, files...)
-		}
-		t.diff(files...)
+		t.restore(a)
 	case "merge":
-		switch {
-		case has("--abort"):
-			t.diff("HEAD")
-		case has("--continue", "--quit"):
-		case len(ops) == 0:
-			t.merge(t.commit("@{upstream}"))
-		}
-		for _, op := range ops {
-			t.merge(t.commit(op))
-		}
+		t.mergeAll(a)
 	case "pull":
 		rebases := func(o string) bool { return o == "-r" || strings.HasPrefix(o, "--reb") }
 		for _, from := range t.pulled(ops) {
@@ -615,42 +587,29 @@ func (t *worktree) add(sub string, args []string, confined bool) {
 			}
 		}
 	case "cherry-pick", "revert":
-		if has("--abort", "--skip", "--continue") {
-			t.diff("HEAD")
-			if from := t.state("sequencer/head"); from != "" {
-				t.diff("HEAD", from)
-			}
-			t.todo("sequencer/todo")
-		}
-		for _, op := range ops {
-			if strings.Contains(op, "..") {
-				t.log(op, "--")
-			} else if t.commit(op) != "" {
-				t.log("--no-walk", op, "--")
-			}
-		}
+		t.pick(a)
 	case "rebase":
-		t.rebase(ops, value("--onto"), has("--abort", "--skip", "--continue"))
-		if has("--autostash") {
+		t.rebase(ops, a.value("--onto"), a.has("--abort", "--skip", "--continue"))
+		if a.has("--autostash") {
 			t.diff("HEAD")
 		}
 	case "stash":
 		t.stash(args, ops, after, options)
 	case "reset":
-		if has("--hard", "--merge", "--keep") {
-			t.diff(orHead(t.commit(first)))
+		if a.has("--hard", "--merge", "--keep") {
+			t.diff(orHead(t.commit(a.first())))
 		}
 	case "read-tree":
 		for _, op := range ops {
-			if c := t.commit(op); c != "" && has("-u") {
+			if c := t.commit(op); c != "" && a.has("-u") {
 				t.diff(c)
 			}
 		}
 	case "checkout-index":
 		t.diff()
 	case "rm":
-		if !has("--cached") {
-			t.collect(t.run(append([]string{"ls-files", "-z"}, t.specs(slices.Concat(ops, after))...)...))
+		if !a.has("--cached") {
+			t.collect(t.run(append([]string{"ls-files", "-z"}, t.specs(a.files())...)...))
 		}
 	case "clean":
 		list := []string{"ls-files", "-z", "--others"}
@@ -669,59 +628,148 @@ func (t *worktree) add(sub string, args []string, confined bool) {
 	case "apply", "am":
 		t.patches(sub, ops, options)
 	case "bisect":
-		for _, op := range slices.Concat(ops, after) {
-			if c := t.commit(op); c != "" {
-				t.diff("HEAD", c)
-			}
-		}
-		t.log("--bisect", "--")
-		if from := t.state("BISECT_START"); from != "" {
-			t.diff("HEAD", from)
-		}
+		t.bisect(a)
 	case "sparse-checkout":
-		if first != "list" && first != "" {
+		if a.first() != "list" && a.first() != "" {
 			t.collect(t.run("ls-files", "-z"))
-			t.file(filepath.Join(t.repo.dirs[1], "config"))
+			t.ownConfig()
 			t.file(filepath.Join(t.repo.dirs[0], "config.worktree"))
 		}
 	case "config":
-		if !has("--global", "--system", "--worktree", "-f", "--file", "--blob") && gitSetsConfig(args) {
-			t.file(filepath.Join(t.repo.dirs[1], "config"))
+		if !a.has("--global", "--system", "--worktree", "-f", "--file", "--blob") && gitSetsConfig(args) {
+			t.ownConfig()
 		}
 	case "remote":
-		if slices.Contains([]string{"add", "rename", "remove", "rm", "set-url", "set-branches"}, first) {
-			t.file(filepath.Join(t.repo.dirs[1], "config"))
+		if slices.Contains([]string{"add", "rename", "remove", "rm", "set-url", "set-branches"}, a.first()) {
+			t.ownConfig()
 		}
 	case "branch":
 		// Git writes the configuration anew when a branch of its own goes, moves or is copied, also if it has no section
 		// there.
-		moves := has("-d", "-D", "--delete", "-m", "-M", "--move", "-c", "-C", "--copy") && !has("-r", "--remotes")
-		if moves || value("-u") != "" || value("--set-upstream-to") != "" || has("--unset-upstream", "--edit-description") {
-			t.file(filepath.Join(t.repo.dirs[1], "config"))
+		moves := a.has("-d", "-D", "--delete", "-m", "-M", "--move", "-c", "-C", "--copy") && !a.has("-r", "--remotes")
+		if moves || a.value("-u") != "" || a.value("--set-upstream-to") != "" ||
+			a.has("--unset-upstream", "--edit-description") {
+			t.ownConfig()
 		}
 	case "submodule":
-		switch first {
-		case "init", "deinit", "sync", "set-url", "set-branch", "absorbgitdirs":
-			if confined {
-				t.ownSubmodules(slices.Concat(ops[1:], after), first)
-			}
-		case "add":
-			t.others = append(t.others, newRepository(t.dir, "clone", append(after, ops[1:]...))...)
-			t.names[".gitmodules"] = true
-			t.file(filepath.Join(t.repo.dirs[1], "modules"))
-			t.file(filepath.Join(t.repo.dirs[1], "config"))
-		case "update":
-			t.submodules(t.specs(slices.Concat(ops[1:], after)))
-		}
+		t.submodule(a, confined)
 	case "worktree":
 		switch {
-		case first == "add" && len(ops) > 1:
+		case a.first() == "add" && len(ops) > 1:
 			t.addWorktree(ops[1], append(ops, "HEAD")[2])
-		case confined && (first == "remove" || first == "move") && len(ops) > 1:
+		case confined && (a.first() == "remove" || a.first() == "move") && len(ops) > 1:
 			t.ownWorktree(ops[1])
-		case confined && (first == "prune" || first == "repair"):
+		case confined && (a.first() == "prune" || a.first() == "repair"):
 			t.file(filepath.Join(t.repo.dirs[1], "worktrees"))
 		}
+	}
+}
+
+// ownConfig adds the configuration of the repository.
+func (t *worktree) ownConfig() { t.file(filepath.Join(t.repo.dirs[1], "config")) }
+
+// checkout adds what checkout and switch write: the files that are named, or those in which another commit differs.
+func (t *worktree) checkout(sub string, a gitArgs) {
+	target := t.commit(a.first())
+	if target == "" && a.first() != "" && len(a.ops) == 1 {
+		target = t.remoteBranch(a.first())
+	}
+	files := a.files()
+	if target != "" {
+		files = files[1:]
+	}
+	switch {
+	case a.has("--orphan") && sub == "switch":
+		t.collect(t.run("ls-files", "-z"))
+	case len(files) > 0 && target != "":
+		t.diff(append([]string{target}, t.specs(files)...)...)
+	case len(files) > 0 && sub == "checkout":
+		t.diff(t.specs(files)...)
+	default:
+		if target != "" {
+			t.diff("HEAD", target)
+		}
+		if a.has("-f", "--force", "--discard-changes", "-m", "--merge") {
+			t.diff(orHead(target))
+		}
+	}
+}
+
+// restore adds the files that are named, as the index or a commit has them.
+func (t *worktree) restore(a gitArgs) {
+	if a.has("--staged", "-S") && !a.has("--worktree", "-W") {
+		return
+	}
+	source := t.commit(a.value("--source"))
+	if source == "" {
+		source = t.commit(a.value("-s"))
+	}
+	files := t.specs(a.files())
+	if source != "" {
+		files = append([]string{source}, files...)
+	}
+	t.diff(files...)
+}
+
+// mergeAll adds what the merge of each commit writes.
+func (t *worktree) mergeAll(a gitArgs) {
+	switch {
+	case a.has("--abort"):
+		t.diff("HEAD")
+	case a.has("--continue", "--quit"):
+	case len(a.ops) == 0:
+		t.merge(t.commit("@{upstream}"))
+	}
+	for _, op := range a.ops {
+		t.merge(t.commit(op))
+	}
+}
+
+// pick adds what cherry-pick and revert write: what the commits changed, and what is left of an earlier one.
+func (t *worktree) pick(a gitArgs) {
+	if a.has("--abort", "--skip", "--continue") {
+		t.diff("HEAD")
+		if from := t.state("sequencer/head"); from != "" {
+			t.diff("HEAD", from)
+		}
+		t.todo("sequencer/todo")
+	}
+	for _, op := range a.ops {
+		if strings.Contains(op, "..") {
+			t.log(op, "--")
+		} else if t.commit(op) != "" {
+			t.log("--no-walk", op, "--")
+		}
+	}
+}
+
+// bisect adds what each commit that may be next changes, and the one at which it began.
+func (t *worktree) bisect(a gitArgs) {
+	for _, op := range a.files() {
+		if c := t.commit(op); c != "" {
+			t.diff("HEAD", c)
+		}
+	}
+	t.log("--bisect", "--")
+	if from := t.state("BISECT_START"); from != "" {
+		t.diff("HEAD", from)
+	}
+}
+
+// submodule adds what `git submodule` writes.
+func (t *worktree) submodule(a gitArgs, confined bool) {
+	switch a.first() {
+	case "init", "deinit", "sync", "set-url", "set-branch", "absorbgitdirs":
+		if confined {
+			t.ownSubmodules(slices.Concat(a.ops[1:], a.after), a.first())
+		}
+	case "add":
+		t.others = append(t.others, newRepository(t.dir, "clone", append(a.after, a.ops[1:]...))...)
+		t.names[".gitmodules"] = true
+		t.file(filepath.Join(t.repo.dirs[1], "modules"))
+		t.ownConfig()
+	case "update":
+		t.submodules(t.specs(slices.Concat(a.ops[1:], a.after)))
 	}
 }
 
