@@ -112,16 +112,7 @@ func (f *Foreign) read() {
 		}
 		return all
 	})
-	f.readUnused()
-	f.models = p.config.Foreign.Models
-	f.helper = p.config.Foreign.KeyHelper
-	f.readVariables()
-	f.readEnvironment()
-}
-
-// readUnused notes the keys of settings of other agents that have no effect.
-func (f *Foreign) readUnused() {
-	p, given := f.project, f.project.config.Foreign
+	given := p.config.Foreign
 	for _, u := range given.Unused {
 		keys := slices.Clone(u.Keys)
 		if filepath.Dir(u.Path) == given.PiHome {
@@ -131,27 +122,24 @@ func (f *Foreign) readUnused() {
 			f.unused = append(f.unused, UnusedSettings{Path: u.Path, Keys: keys})
 		}
 	}
-	if given.PiHome == "" {
-		return
-	}
-	for _, u := range []struct {
-		key   string
-		paths []string
-	}{{"skills", given.Skills}, {"prompts", given.Prompts}} {
-		if len(outside(p.root, u.paths)) < len(u.paths) { // one is in the project
-			f.unused = addUnused(f.unused, filepath.Join(given.PiHome, "settings.json"), u.key)
+	if given.PiHome != "" {
+		for _, u := range []struct {
+			key   string
+			paths []string
+		}{{"skills", given.Skills}, {"prompts", given.Prompts}} {
+			if len(outside(p.root, u.paths)) < len(u.paths) { // one is in the project
+				f.unused = addUnused(f.unused, filepath.Join(given.PiHome, "settings.json"), u.key)
+			}
 		}
 	}
-}
-
-// readVariables says of each variable that other agents set what it is for here.
-func (f *Foreign) readVariables() {
-	p := f.project
-	env := slices.Clone(p.config.Foreign.Env)
+	f.models = given.Models
+	defer f.readEnvironment()
+	env := slices.Clone(given.Env)
 	var others []otherAddress
 	if p.hasLayer("user") && !p.options.NoSettings {
 		others = addresses(p.options.Env, p.home)
 	}
+	f.helper = given.KeyHelper
 	if len(env)+len(others) == 0 {
 		return
 	}
@@ -168,97 +156,64 @@ func (f *Foreign) readVariables() {
 	refused := map[string]bool{} // bases that do not count (yet)
 	var keys []config.ForeignVariable
 	for _, v := range env {
+		base := slices.ContainsFunc(all, func(x models.Provider) bool { return x.BaseEnv == v.Name })
 		used := true
 		switch {
 		case v.Value == "":
-		case slices.ContainsFunc(all, func(x models.Provider) bool { return x.BaseEnv == v.Name }),
-			slices.Contains(proxies, v.Name):
-			var no bool
-			used, no = f.route(v, answers)
-			refused[v.Name] = refused[v.Name] || no
+		case base || slices.Contains(proxies, v.Name):
+			r := Route{Name: v.Name, Value: v.Value, Path: v.Path}
+			yes, answered := answers[r.key()]
+			switch {
+			case p.options.Env.Get(v.Name) == v.Value: // nothing is decided here
+			case p.options.Env.Get(v.Name) != "":
+				refused[v.Name] = true
+			case answered && !yes:
+				used, refused[v.Name] = false, true
+			case yes:
+				f.values[v.Name] = v.Value
+			default:
+				f.routes, refused[v.Name] = append(f.routes, r), true
+			}
 		case p.own.modelKeys()[v.Name], v.Name == customHeaders:
 			keys = append(keys, v)
+		case v.Name == "ANTHROPIC_MODEL":
+			f.models = append([]config.ForeignModel{{Name: v.Value, Position: v.Position}}, f.models...)
+		case slices.Contains(cloudVariables, v.Name), v.Name == "NODE_EXTRA_CA_CERTS", v.Name == "SSL_CERT_FILE":
+			f.values[v.Name] = v.Value
+		case tierVariables[v.Name] != "":
+			f.tiers[tierVariables[v.Name]] = v.Value
 		default:
-			used = f.variable(v)
+			used = false
+			if slices.Contains(otherPlaces, v.Name) && switchedOn(v.Value) {
+				f.routes = append(f.routes, Route{v.Name, v.Value, v.Path, true})
+			}
 		}
-		set := p.config.Settings.Env[v.Name] != ""
-		if slices.Contains(p.config.Settings.Sandbox.Env, v.Name) && !set && !p.own.modelKeys()[v.Name] {
+		if slices.Contains(p.config.Settings.Sandbox.Env, v.Name) && p.config.Settings.Env[v.Name] == "" &&
+			!p.own.modelKeys()[v.Name] {
 			f.shared[v.Name], used = v.Value, true
 		}
-		if !refused[v.Name] && !set {
+		if !refused[v.Name] && p.config.Settings.Env[v.Name] == "" {
 			f.hooks = append(f.hooks, v.Name+"="+v.Value)
 		}
 		if !used && (refused[v.Name] || !p.own.any() || config.IsClaudes(v.Name)) {
-			f.unused = addUnused(f.unused, v.Path, keyOf(v, p.config.Foreign.PiHome))
+			f.unused = addUnused(f.unused, v.Path, keyOf(v, given.PiHome))
 		}
 	}
 	if refused["ANTHROPIC_BASE_URL"] {
 		f.helper = ""
 	}
-	for _, v := range keys {
-		f.modelKey(v, all, refused)
-	}
-}
-
-// route takes note of an address or a proxy, which counts if the user said so. used: the user did not say no; refused: it
-// does not count (yet).
-func (f *Foreign) route(v config.ForeignVariable, answers map[string]bool) (used, refused bool) {
-	r := Route{Name: v.Name, Value: v.Value, Path: v.Path}
-	yes, answered := answers[r.key()]
-	switch has := f.project.options.Env.Get(v.Name); {
-	case has == v.Value: // nothing is decided here
-		return true, false
-	case has != "":
-		return true, true
-	case !answered:
-		f.routes = append(f.routes, r)
-		return true, true
-	case yes:
-		f.values[v.Name] = v.Value
-	}
-	return yes, !yes
-}
-
-// variable takes note of a variable that is neither an address nor a key, and reports whether it has an effect.
-func (f *Foreign) variable(v config.ForeignVariable) (used bool) {
-	switch {
-	case v.Name == "ANTHROPIC_MODEL":
-		f.models = append([]config.ForeignModel{{Name: v.Value, Position: v.Position}}, f.models...)
-	case slices.Contains(cloudVariables, v.Name), v.Name == "NODE_EXTRA_CA_CERTS", v.Name == "SSL_CERT_FILE":
-		f.values[v.Name] = v.Value
-	case tierVariables[v.Name] != "":
-		f.tiers[tierVariables[v.Name]] = v.Value
-	default:
-		if slices.Contains(otherPlaces, v.Name) && switchedOn(v.Value) {
-			f.routes = append(f.routes, Route{v.Name, v.Value, v.Path, true})
-		}
-		return false
-	}
-	return true
-}
-
-// modelKey takes note of a key, which is for the address that stands beside it.
-func (f *Foreign) modelKey(v config.ForeignVariable, all []models.Provider, refused map[string]bool) {
-	i := slices.IndexFunc(all, func(x models.Provider) bool {
-		return x.TokenEnv == v.Name || slices.Contains(x.KeyEnv, v.Name) ||
-			v.Name == customHeaders && x.Name == "anthropic"
-	})
-	switch {
-	case all[i].BaseEnv == "" || !refused[all[i].BaseEnv]:
-		f.values[v.Name] = v.Value
-	case v.Name == customHeaders:
-		f.unused = addUnused(f.unused, v.Path, keyOf(v, f.project.config.Foreign.PiHome))
-	}
-}
-
-// variable returns one that the hooks and servers of the user get, from another program's settings; "": it is not set.
-func (f *Foreign) variable(name string) string {
-	for _, kv := range slices.Backward(f.hooks) {
-		if value, ok := strings.CutPrefix(kv, name+"="); ok {
-			return value
+	for _, v := range keys { // a key is for the address that stands beside it
+		i := slices.IndexFunc(all, func(x models.Provider) bool {
+			return x.TokenEnv == v.Name || slices.Contains(x.KeyEnv, v.Name) ||
+				v.Name == customHeaders && x.Name == "anthropic"
+		})
+		switch {
+		case all[i].BaseEnv == "" || !refused[all[i].BaseEnv]:
+			f.values[v.Name] = v.Value
+		case v.Name == customHeaders:
+			f.unused = addUnused(f.unused, v.Path, keyOf(v, given.PiHome))
 		}
 	}
-	return ""
 }
 
 // keyOf returns the key of a settings file that a variable stands for. piHome is the directory of Pi's.

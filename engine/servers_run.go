@@ -64,7 +64,7 @@ func (p serverProject) NewClient(all []mcp.Server, changed func()) *mcp.Client {
 			}
 			return env.Get(name)
 		},
-		Own:   p.foreign.variable,
+		Own:   func(name string) string { return lastOf(p.foreign.hooks, name) },
 		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed,
 		Debug:        p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,
@@ -304,4 +304,14 @@ func (p *Project) belowTemp(s mcp.Server, file string) []string {
 		}
 	}
 	return all
+}
+
+// lastOf returns the value that the last NAME=value of a name gives it; "": there is none.
+func lastOf(variables []string, name string) string {
+	for _, kv := range slices.Backward(variables) {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }

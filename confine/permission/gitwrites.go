@@ -613,14 +613,14 @@ func (t *worktree) add(sub string, args []string, confined bool) {
 		}
 	case "clean":
 		list := []string{"ls-files", "-z", "--others"}
-		if has("-X") {
+		if a.has("-X") {
 			list = append(list, "--ignored")
 		}
-		if !has("-x") {
+		if !a.has("-x") {
 			list = append(list, "--exclude-standard")
 		}
-		if confined && !has("-n", "--dry-run") { // git says what it could not remove, and goes on
-			t.collect(t.run(append(list, t.specs(slices.Concat(ops, after))...)...))
+		if confined && !a.has("-n", "--dry-run") { // git says what it could not remove, and goes on
+			t.collect(t.run(append(list, t.specs(a.files())...)...))
 			maps.DeleteFunc(t.names, func(name string, _ bool) bool {
 				return slices.ContainsFunc(strings.Split(name, "/"), Unwatched)
 			})

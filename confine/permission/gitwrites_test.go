@@ -299,22 +299,6 @@ func TestGitOwnFiles(t *testing.T) {
 	}
 }
 
-// TestOptionWithPattern: an option whose value is a pattern is that option.
-func TestOptionWithPattern(t *testing.T) {
-	g := newGitGround(t)
-	place := permission.PathContext{Dir: g.repo, Roots: []string{g.repo}, Home: filepath.Join(g.top, "home")}
-	for line, want := range map[string]permission.Verdict{"grep -rn --include=*.go x plain": permission.Allow,
-		"grep -rn --include=*.{go,c} --exclude-dir=v* x plain": permission.Allow, "grep -rn -*.go x plain": permission.Ask,
-		"grep -rn --*=x x plain": permission.Ask, "sort --outp*=x a": permission.Ask, "sort --output=*.x a": permission.Ask,
-		"rg --pre=*.sh x": permission.Ask} {
-		d := permission.Rules{}.Decide(t.Context(), permission.Default, place,
-			permission.Subject{Kind: permission.KindBash, Text: line})
-		if d.Verdict != want {
-			t.Errorf("%s: %v, %s", line, d.Verdict, d.Reason)
-		}
-	}
-}
-
 // TestRemovedSecrets: who approves that a file with secrets goes or gets another name opens it for that.
 func TestRemovedSecrets(t *testing.T) {
 	g := newGitGround(t)

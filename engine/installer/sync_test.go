@@ -14,8 +14,8 @@ import (
 
 type anything struct{}
 
-func (anything) CheckSource(*plugin.Source) error    { return nil }
-func (anything) NameTaken(string, string) string     { return "" }
+func (anything) CheckSource(*plugin.Source) error   { return nil }
+func (anything) NameTaken(string, string) string    { return "" }
 func at(kind plugin.Kind, url string) *install.Item { return item(plugin.Source{Kind: kind, URL: url}) }
 func item(from plugin.Source) *install.Item {
 	files := install.Files{"SKILL.md": "sha256:" + strings.Repeat("0", 64)}

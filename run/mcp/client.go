@@ -352,7 +352,7 @@ func (c *Client) connectTime(s Server) time.Duration {
 
 // check returns the error of a server that cannot be started with this definition.
 func (p *peer) check() error {
-	s, err := p.server.expand(p.client.variables(p.server.Origin))
+	s, err := p.server.expand(p.client.opt.variables(p.server.Origin))
 	if err != nil {
 		return err
 	}
@@ -459,7 +459,7 @@ func permanent(err error) bool { var p permanentError; return errors.As(err, &p)
 // connect connects to the server, reads what it offers, and returns when the connection has ended.
 func (p *peer) connect(ctx context.Context, connected func()) (failure error) {
 	c := p.client
-	s, err := p.server.expand(c.variables(p.server.Origin))
+	s, err := p.server.expand(c.opt.variables(p.server.Origin))
 	if err != nil {
 		return permanentError{err}
 	}

@@ -661,11 +661,11 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 }
 
 // variables returns what looks up the variables of servers of an origin.
-func (c *Client) variables(origin permission.Origin) func(string) string {
-	if origin != permission.User || c.opt.Own == nil {
-		return c.opt.Getenv
+func (o *Options) variables(origin permission.Origin) func(string) string {
+	if origin != permission.User || o.Own == nil {
+		return o.Getenv
 	}
-	return func(name string) string { return cmp.Or(c.opt.Getenv(name), c.opt.Own(name)) }
+	return func(name string) string { return cmp.Or(o.Getenv(name), o.Own(name)) }
 }
 
 // keyName reports whether the name of a variable looks like that of a key.

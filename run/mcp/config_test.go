@@ -117,7 +117,7 @@ func TestOwnVariables(t *testing.T) {
 		Own: func(name string) string { return "settings" }}}
 	for origin, want := range map[permission.Origin]string{permission.User: "process settings", permission.Project: "process ",
 		permission.Plugin: "process "} {
-		get := c.variables(origin)
+		get := c.opt.variables(origin)
 		if got := get("A") + " " + get("B"); got != want {
 			t.Errorf("%s: %q, want %q", origin, got, want)
 		}

@@ -298,7 +298,7 @@ func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.
 	if p == nil {
 		return fmt.Errorf("there is no MCP server %q", clip(name, 100))
 	}
-	s, err := p.server.expand(c.variables(p.server.Origin))
+	s, err := p.server.expand(c.opt.variables(p.server.Origin))
 	if err != nil {
 		return err
 	}
@@ -455,7 +455,7 @@ func (c *Client) LoggedIn(name string) bool {
 	if p == nil || !p.server.Remote() || c.opt.Tokens == nil {
 		return false
 	}
-	s, err := p.server.expand(c.variables(p.server.Origin))
+	s, err := p.server.expand(c.opt.variables(p.server.Origin))
 	if err != nil {
 		return false
 	}
@@ -472,7 +472,7 @@ func (c *Client) Logout(name string) error {
 	if c.opt.Tokens == nil {
 		return nil
 	}
-	s, err := p.server.expand(c.variables(p.server.Origin))
+	s, err := p.server.expand(c.opt.variables(p.server.Origin))
 	if err != nil {
 		return err
 	}

@@ -111,9 +111,6 @@ func (r *reader) words(c *SimpleCommand, name string) {
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
 		v, single := w.Value()
-		if w.Glob && len(w.Values) == 1 && oneOption(w.Values[0]) {
-			v, single = w.Values[0], true
-		}
 		option := single && len(v) > 1 && v[0] == '-' && !ended
 		if !single && !ended {
 			for _, s := range w.Values {
@@ -203,12 +200,6 @@ func (r *reader) words(c *SimpleCommand, name string) {
 			c.Reason = "a glob in the place of a name"
 		}
 	}
-}
-
-// oneOption reports whether all that a pattern yields is the same option: --include=*.go is, whatever files there are.
-func oneOption(pattern string) bool {
-	flag, _, has := strings.Cut(pattern, "=")
-	return has && strings.HasPrefix(flag, "--") && !strings.ContainsAny(flag, "*?[\\")
 }
 
 // isLimited reports whether an option limits how much the command reads: to less than 100 MB.

@@ -108,7 +108,7 @@ func (a *analysis) word(w *syntax.Word) Word {
 	}
 	if out.Glob && !out.Dash {
 		for _, v := range b.vals {
-			if v == "" || v[0] == '*' || v[0] == '?' || v[0] == '[' || v[0] == '-' && !oneOption(v) || v[0] == '@' || v[0] == '+' || v[0] == '!' {
+			if v == "" || v[0] == '*' || v[0] == '?' || v[0] == '[' || v[0] == '-' || v[0] == '@' || v[0] == '+' || v[0] == '!' {
 				out.Dash = true
 			}
 		}
