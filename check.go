@@ -316,7 +316,7 @@ func (c *checker) hidden(file string) {
 }
 
 // hiddenRune finds the first invisible character of a line, and its column.
-// Joiners between letters of scripts that need them, and in emoji, are visible.
+// Joiners between letters of scripts that need them, and what is in emoji, are visible.
 func hiddenRune(line string) (rune, int) {
 	column := 0
 	before := rune(0)
@@ -327,7 +327,8 @@ func hiddenRune(line string) (rune, int) {
 		}
 		if plain.Hidden(r) {
 			after, _ := utf8.DecodeRuneInString(line[i+utf8.RuneLen(r):])
-			if joiner := r == 0x200c || r == 0x200d; !joiner || before <= 0x2ff && after <= 0x2ff {
+			joiner := (r == 0x200c || r == 0x200d) && (before > 0x2ff || after > 0x2ff)
+			if !joiner && !plain.Written(line[:i], r, line[i+utf8.RuneLen(r):]) {
 				return r, column
 			}
 		}

@@ -38,6 +38,10 @@ const (
 	emojiStyle = 0xfe0f
 )
 
+// Written reports whether a hidden character between two texts belongs to ordinary writing: a joiner of emoji or of
+// scripts that need it, or what chooses the style of a symbol.
+func Written(before string, r rune, after string) bool { return joins(r) && joined(before, r, after) }
+
 // joins reports whether a hidden character is a joiner or chooses a style, which ordinary text
 // needs: emoji and several scripts are written with them.
 func joins(r rune) bool { return r == 0x200c || r == 0x200d || r == textStyle || r == emojiStyle }
@@ -89,7 +93,7 @@ func escape(s string, lines bool) string {
 			b.WriteString(`\t`)
 		case r == '\r':
 			b.WriteString(`\r`)
-		case !Hidden(r) || joins(r) && joined(s[:i], r, s[i+n:]):
+		case !Hidden(r) || Written(s[:i], r, s[i+n:]):
 			b.WriteString(s[i : i+n])
 		case r < 0x80:
 			fmt.Fprintf(&b, `\x%02x`, r)
@@ -210,7 +214,7 @@ func Visible(s string) (text string, removed int) {
 		case r == '\n' || r == '\t':
 			b.WriteRune(r)
 		case r == '\r' && strings.HasPrefix(s[i+1:], "\n"):
-		case !Hidden(r) || joins(r) && joined(s[:i], r, s[i+n:]):
+		case !Hidden(r) || Written(s[:i], r, s[i+n:]):
 			b.WriteRune(r) // an invalid byte becomes U+FFFD
 		default:
 			removed++

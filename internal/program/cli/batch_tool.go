@@ -69,8 +69,8 @@ func (k *batchKeeper) Start(ctx context.Context, dir string, in tools.Input, see
 		"them with `knack batch status %s`.", added, len(items), in.Name, b.ID), err
 }
 
-// work works on a batch until nothing is left that a worker can do, now or after an answer. When the program ends, the processes of the runs
-// notice, stop, and go on with another worker.
+// work works on a batch until nothing is left that a worker can do, now or after an answer. When the program ends, the
+// processes of the runs notice, stop, and go on with another worker.
 func (k *batchKeeper) work(q batch.Queue, b batch.Batch) {
 	defer q.Close()
 	o, err := workerOptions("model", 0)
@@ -93,8 +93,7 @@ func (k *batchKeeper) work(q batch.Queue, b batch.Batch) {
 }
 
 // over reports whether nothing is left of a batch that a worker can do, now or after an answer; this program then no
-// longer works on it. It
-// looks at the queue while Start cannot add tasks that would be left.
+// longer works on it. It looks at the queue while Start cannot add tasks that would be left.
 func (k *batchKeeper) over(q batch.Queue, id string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
