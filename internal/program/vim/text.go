@@ -54,6 +54,19 @@ func onCharacter(text string, at int) int {
 	return at
 }
 
+// characterAt returns the start of the character that contains the byte at an offset.
+func characterAt(text string, at int) int {
+	start := lineStart(text, at)
+	for start < at {
+		end := next(text, start)
+		if end > at {
+			break
+		}
+		start = end
+	}
+	return start
+}
+
 func isBlank(b byte) bool { return b == ' ' || b == '\t' }
 
 // firstNonBlank returns the position of the first character of a line that is no blank, or its last one.

@@ -225,7 +225,7 @@ func afterUndo(text string, to state) int {
 	line = min(line, len(b)-1)
 	began := strings.Count(to.text[:min(to.at, len(to.text))], "\n")
 	if began == line || began+1 == line {
-		return to.at
+		return characterAt(to.text, min(to.at, len(to.text))) // to.at is of the other text
 	}
 	return firstNonBlank(to.text, startOfLine(to.text, line))
 }

@@ -173,6 +173,7 @@ func FuzzKeys(f *testing.F) {
 	for _, text := range texts {
 		f.Add(text, "dwvaw2>.u\x12p")
 	}
+	f.Add("本語 テスョす", " > u\x120") // redo begins where a character of the text with the indentation is
 	f.Add("e\u0301 \U0001f469\u200d\U0001f680 x", "lrzv$~J3.")
 	f.Fuzz(func(t *testing.T, text, keys string) {
 		if len(text) > 200 || len(keys) > 40 || !utf8.ValidString(text) || strings.Contains(text, "\r") {
