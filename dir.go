@@ -476,10 +476,11 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 	return below
 }
 
-// maxInside is the number of skills in which a search looks for skills.
+// maxInside is how many skills a search examines for further skills inside them.
 const maxInside = 200
 
-// inside names the skills inside of a skill, as some packs have them: what is in a skill is the skill's.
+// inside reports skills in the folder of another skill, as some packs have them: they are not found, because such files
+// belong to the outer skill.
 func (w *walk) inside(s *searchPath, o *outcome) {
 	if s.file || o.skill == nil || len(w.found) > maxInside {
 		return

@@ -668,7 +668,7 @@ func (t *worktree) add(sub string, args []string, confined bool) {
 // ownConfig adds the configuration of the repository.
 func (t *worktree) ownConfig() { t.file(filepath.Join(t.repo.dirs[1], "config")) }
 
-// checkout adds what checkout and switch write: the files that are named, or those in which another commit differs.
+// checkout adds what checkout and switch write: the named files, or those that differ in the other commit.
 func (t *worktree) checkout(sub string, a gitArgs) {
 	target := t.commit(a.first())
 	if target == "" && a.first() != "" && len(a.ops) == 1 {
@@ -725,7 +725,8 @@ func (t *worktree) mergeAll(a gitArgs) {
 	}
 }
 
-// pick adds what cherry-pick and revert write: what the commits changed, and what is left of an earlier one.
+// pick adds what cherry-pick and revert write: the files that the commits changed, and with --continue and the like those
+// of the cherry-pick or revert that is not finished.
 func (t *worktree) pick(a gitArgs) {
 	if a.has("--abort", "--skip", "--continue") {
 		t.diff("HEAD")

@@ -126,7 +126,9 @@ func reading(s string, add func(string)) {
 func commandReading(s string, add func(string)) {
 	add(strings.NewReplacer(`"`, "", "'", "", "`", "").Replace(s)) // words never have quotes
 	bare := strings.TrimSuffix(strings.TrimPrefix(s, "^"), "$")
-	if i := strings.Index(s, ".*"); bare != s || strings.ContainsAny(s, `\+`) || i > 0 && !strings.ContainsAny(s[i-1:i], " /*") {
+	i := strings.Index(s, ".*")
+	anything := i > 0 && !strings.ContainsAny(s[i-1:i], " /*") // as in cat.*; after a blank, .* are hidden files
+	if anything || bare != s || strings.ContainsAny(s, `\+`) { // a regular expression
 		add(strings.Join(strings.Fields(strings.NewReplacer(`\s+`, " ", `\s*`, " ", `\s`, " ", `\b`, "", `\.`, ".", ".*", "*",
 			".+", "*").Replace(bare)), " "))
 	}
@@ -250,9 +252,9 @@ func (p *PathContext) relocated(r *Rule) (here []Rule) {
 	return here
 }
 
-// originOfRule returns the linked work tree around the working directory with the main one of its repository, if a
-// pattern in dir is about files of that. Git does not say which is the main one if its git directory is elsewhere (git
-// init --separate-git-dir), but the main one names its git directory.
+// originOfRule returns the linked work tree that contains the working directory, with the main work tree of its
+// repository, if a pattern in dir is about files of the latter. After git init --separate-git-dir, git cannot tell where
+// the main work tree is; the main work tree itself names its git directory.
 func (p *PathContext) originOfRule(dir, pattern string) (o gitfile.Origin) {
 	p.findOrigins()
 	if p.madeFrom.common == "" {

@@ -6,7 +6,7 @@ import (
 )
 
 // Reading says how a rule that denies or asks is read, if its author probably means something else, and what to write:
-// with [SeverityWarn] it guards nothing, with [SeverityInfo] something else than it seems to. text is the rule as it was
+// with [SeverityWarn] it guards nothing, with [SeverityInfo] something else than it seems to. text is the rule as
 // written.
 func (r Rule) Reading(text string) (Problem, bool) {
 	kind, _ := kindOf(r.Tool)
@@ -46,20 +46,21 @@ func (r Rule) guards() bool {
 // noPath says that no file can have a path of a pattern, and why; "": one can.
 func noPath(pattern string) string {
 	if strings.Contains(pattern, "://") && !strings.HasPrefix(pattern, "file://") {
-		return "guards nothing: an address is no path; WebFetch(domain:HOST) is about the web"
+		return "guards nothing: a URL is not a path; WebFetch(domain:HOST) is about the web"
 	}
+	why := ""
 	for _, s := range readings(pattern, reading) {
 		user, _, _ := strings.Cut(s, "/")
 		switch {
 		case strings.HasPrefix(user, "~") && user != "~":
-			pattern = "guards nothing: ~/ is your home directory; write //PATH for that of somebody else"
+			why = "guards nothing: ~/ is your home directory; write //PATH for that of somebody else"
 		case strings.HasPrefix(s, "$") || strings.HasPrefix(s, "%"):
-			pattern = "guards nothing: variables are not filled in; write ~/, ./ or //PATH"
+			why = "guards nothing: variables are not filled in; write ~/, ./ or //PATH"
 		case strings.HasPrefix(s, "^") || strings.HasSuffix(s, "$") || strings.Contains(s, ".+"):
-			pattern = "guards nothing: patterns are those of .gitignore, no regular expressions"
+			why = "guards nothing: patterns are those of .gitignore, not regular expressions"
 		default:
 			return ""
 		}
 	}
-	return pattern
+	return why
 }

@@ -254,7 +254,7 @@ func realpath(path string) (string, error) {
 
 // WriteFile replaces the content of a file. Readers see the old or the new content, never a part of
 // it; mode and owner are kept. A file is written in place if it has several names (hard links), or if its
-// owner, its directory or a program that has it open does not allow replacing it. Missing parent directories are created.
+// owner, its directory or a program that has it open prevents replacing it. Missing parent directories are created.
 // Links are not followed: if the path contains a link, WriteFile fails with [ErrLink].
 func (l *Local) WriteFile(_ context.Context, path string, data []byte) error {
 	path = l.Path(path)

@@ -22,7 +22,7 @@ func choose(q *engine.Question, line, label, help string) {
 	q.Options = append(q.Options, engine.Option{ID: line, Label: label, Help: help})
 }
 
-// windowSize is the size of a context window, such as 200k or 1M tokens.
+// windowSize writes the size of a context window in tokens, such as 200k or 1M.
 func windowSize(tokens int) string {
 	if tokens >= 1e6 {
 		return fmt.Sprintf("%.3gM", float64(tokens)/1e6)
@@ -143,7 +143,7 @@ func valueChoices(p *engine.Project, key string) *engine.Question {
 	return q
 }
 
-// switchSkill is the line that turns a skill off, or on if it is off; "" if no setting does.
+// switchSkill returns the command that turns a skill off, or on if it is off; "": no setting can.
 func switchSkill(name string, state knack.SkillState) string {
 	to := "off"
 	switch state {

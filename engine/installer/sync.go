@@ -168,8 +168,8 @@ func (o SyncOptions) mayReach(ctx context.Context, all []Locked) (bool, error) {
 	return o.Reach(ctx, slices.Sorted(maps.Keys(asked)))
 }
 
-// asksToReach returns from where an entry is fetched, and whether the user is asked before that: it is not an address of
-// a public server. An answer for such entries opens nothing to the others.
+// asksToReach returns the source of an entry, and whether the user is asked before it is contacted, because it is not
+// the address of a public server. The answer is for those entries alone.
 func asksToReach(it *install.Item) (from plugin.Source, asks bool) {
 	if it == nil {
 		return from, false

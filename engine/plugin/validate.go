@@ -159,7 +159,8 @@ func areLanguageServers(all object) bool {
 			Command             string
 			ExtensionToLanguage object
 		}
-		if json.Unmarshal(raw, &x) != nil || x.Command == "" || x.Command[0] != '/' && strings.Contains(x.Command, " ") || len(x.ExtensionToLanguage) == 0 {
+		if json.Unmarshal(raw, &x) != nil || x.Command == "" || len(x.ExtensionToLanguage) == 0 ||
+			x.Command[0] != '/' && strings.Contains(x.Command, " ") {
 			return false
 		}
 	}

@@ -154,11 +154,12 @@ func (r *reader) shell(text, from string) {
 // named adds those commands of the text that are certainly programs, although they are not among programs: the skill
 // has their name, is granted them, or says how they are installed.
 func (r *reader) named(k *knack.Skill) {
+	program := regexp.MustCompile(`^[a-z][a-z0-9_-]{2,40}$`)
 	for _, name := range r.used {
 		granted := func(rule string) bool {
 			return strings.HasPrefix(rule, "Bash("+name+" ") || strings.HasPrefix(rule, "Bash("+name+":")
 		}
-		if regexp.MustCompile(`^[a-z][a-z0-9_-]{2,40}$`).MatchString(name) && (name == k.Name ||
+		if program.MatchString(name) && (name == k.Name ||
 			slices.ContainsFunc(k.AllowedTools, granted) ||
 			slices.ContainsFunc(r.says, func(line string) bool { return gives(line, name) })) {
 			r.add(Need{Kind: Program, Name: name, From: "SKILL.md"})
@@ -182,18 +183,18 @@ func gives(line, name string) bool {
 
 // installs keeps a command that installs packages, if it has nothing but their names.
 func (r *reader) installs(words []string) {
-	line := strings.Join(words, " ")
 	if slices.Contains(words, "") { // the shell would expand it
 		return
 	}
+	line := strings.Join(words, " ")
+	pack := regexp.MustCompile(`^[A-Za-z0-9@][A-Za-z0-9@_.+/:=-]*$`)
 	for _, start := range []string{"npm install -g ", "npm i -g ", "pip install ", "pip3 install ", "pipx install ",
 		"uv tool install ", "brew install ", "go install ", "cargo install ", "gem install "} {
 		names, ok := strings.CutPrefix(line, start)
 		if !ok || slices.Contains(r.says, line) || len(r.says) == maxSays {
 			continue
 		}
-		if fine := regexp.MustCompile(`^[A-Za-z0-9@][A-Za-z0-9@_.+/:=-]*$`); !slices.ContainsFunc(strings.Fields(names),
-			func(name string) bool { return !fine.MatchString(name) }) {
+		if !slices.ContainsFunc(strings.Fields(names), func(name string) bool { return !pack.MatchString(name) }) {
 			r.says = append(r.says, line)
 		}
 	}

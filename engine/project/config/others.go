@@ -71,7 +71,8 @@ func OtherDirs() []OtherDir {
 		{"codex", ".codex", ".codex"}, {"opencode", ".config/opencode", ".opencode"},
 		{"cursor", ".cursor", ".cursor"}, {"gemini", ".gemini", ".gemini"},
 		{"github", "", ".github"}, {"junie", "", ".junie"}, {"kiro", ".kiro", ".kiro"}, {"roo", "", ".roo"},
-		{"vscode", "", ".vscode"}, {"windsurf", "", ".windsurf"}, {"amazonq", "", ".amazonq"}, {"augment", ".augment", ".augment"},
+		{"vscode", "", ".vscode"}, {"windsurf", "", ".windsurf"}, {"amazonq", "", ".amazonq"},
+		{"augment", ".augment", ".augment"},
 		{"cline", ".cline", ".cline"}, {"continue", ".continue", ".continue"}, {"factory", ".factory", ".factory"},
 		{"goose", "", ".goose"}, {"kilocode", ".kilocode", ".kilocode"}, {"openhands", "", ".openhands"},
 		{"qwen", ".qwen", ".qwen"}, {"trae", "", ".trae"}, {"root", "", "."}}

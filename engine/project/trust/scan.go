@@ -306,7 +306,8 @@ func (s *scan) within(file string) bool {
 	return false
 }
 
-// hooksOf adds settings that the project does not have, and that of which it was made does: their hooks apply here, too.
+// hooksOf adds a settings file that only the origin of the project has, such as the main work tree: its hooks apply
+// here, too.
 func (s *scan) hooksOf(it Item) {
 	for _, from := range s.origins {
 		data, err := readRegular(from, it.Path)

@@ -2,8 +2,7 @@
 // bytes.
 //
 // The encodings are UTF-8 and UTF-16 (with and without a byte-order mark), ISO-2022-JP, and those that [Guess] tells
-// apart. Nearly every file is valid in several of them, so what it returns is a guess, and
-// [Read] refuses what does not come back the same. [Binary] reports whether a file is text at all.
+// apart. Nearly every file is valid in several of them, so what it returns is a guess, and [Read] refuses what does not come back the same. [Binary] reports whether a file is text at all.
 package charset
 
 import (
@@ -83,8 +82,8 @@ func (e Encoding) Wide() bool {
 	return e == UTF16LE || e == UTF16BE || e == BareUTF16LE || e == BareUTF16BE
 }
 
-// Begins returns the encoding that the first bytes of a text show: its byte-order mark does, or that it is UTF-16 without
-// one; otherwise UTF8.
+// Begins returns what the first bytes of a text show of its encoding: the one of its byte-order mark, UTF-16 without one,
+// or else UTF8.
 func Begins(start []byte) Encoding {
 	if e := Marked(start); e != UTF8 || bytes.IndexByte(start[:min(len(start), 256)], 0) < 0 {
 		return e

@@ -118,8 +118,8 @@ type Origin struct{ Top, From string }
 // maxOrigins is how many origins of one directory are found: files that anyone can write say what they are.
 const maxOrigins = 8
 
-// Origins returns what the work tree or copy around a directory was made from: the main work tree of its repository, the
-// directory of whose copies it is one, the work tree beside which Knack made it, and what these were made from.
+// Origins returns what the work tree or copy that contains a directory was made from: the main work tree of its
+// repository, the directory that it is a copy of, the work tree beside which Knack made it, and their own origins.
 func Origins(dir string) []Origin {
 	var all origins
 	all.around(dir, "", "")
@@ -182,8 +182,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Tree returns the work tree around a directory, which need not exist, its git directory and that of its repository;
-// they differ in a linked work tree.
+// Tree returns the work tree that contains a directory, which need not exist, the git directory of that work tree, and
+// the git directory of its repository. The two differ in a linked work tree.
 func Tree(dir string) (top, own, common string) {
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		if own, common := repository(d); own != "" {

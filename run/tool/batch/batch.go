@@ -36,7 +36,7 @@ type Keeper interface {
 	Waits(ctx context.Context, dir, name string, told func(Waiting))
 }
 
-// A Waiting is a task that waits for an answer of the user's.
+// A Waiting is a task that waits for the user's answer.
 type Waiting struct {
 	Task     string // its ID
 	Question string // in one line

@@ -229,8 +229,8 @@ func (t *tab) handle(method string, params json.RawMessage) {
 			r.end = seconds(e.Timestamp)
 		}
 		t.numbered++
-		r := &request{number: t.numbered, id: e.RequestID, loader: e.LoaderID, method: e.Request.Method, url: short(e.Request.URL),
-			kind:  string(e.Type),
+		r := &request{number: t.numbered, id: e.RequestID, loader: e.LoaderID, method: e.Request.Method,
+			url: short(e.Request.URL), kind: string(e.Type),
 			start: seconds(e.Timestamp), headers: e.Request.Headers, post: e.Request.HasPostData}
 		t.requests = append(t.requests, r)
 		if len(t.requests) > maxRequests {
