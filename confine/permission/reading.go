@@ -46,7 +46,7 @@ func (r Rule) guards() bool {
 // noPath says that no file can have a path of a pattern, and why; "": one can.
 func noPath(pattern string) string {
 	if strings.Contains(pattern, "://") && !strings.HasPrefix(pattern, "file://") {
-		return "guards nothing: a URL is not a path; WebFetch(domain:HOST) is about the web"
+		return "guards nothing: an address is not a path; WebFetch(domain:HOST) is about the web"
 	}
 	why := ""
 	for _, s := range readings(pattern, reading) {
